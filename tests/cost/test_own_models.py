@@ -9,6 +9,7 @@ from gpuscope.cost.engine import cost_program
 from gpuscope.cost.registry import MODELS
 from gpuscope.errors import InvalidValueError, WorkloadError
 from gpuscope.hardware import parse_target
+from gpuscope.program.own_costs import SAID, with_costs
 from gpuscope.program.types import Op, Program, TensorSpec
 
 H200 = parse_target("h200").device
@@ -20,6 +21,7 @@ def _forgotten():
     yield
     for name in ("gpuscope_tests::op", "gpuscope_tests::plugged"):
         MODELS.drop(name)
+        SAID.pop(name, None)
 
 
 def _kernels(name="gpuscope_tests::op", dtype="bfloat16"):
@@ -64,6 +66,19 @@ def test_each_tensor_once_is_the_least_and_more_work_never_quicker():
     assert more.duration_s > plain.duration_s
     assert more.limiter == "compute"
     assert plain.high_s < 4 * plain.duration_s  # narrower than a guess
+
+
+def test_what_was_said_goes_with_the_program():
+    gs.kernel_model("gpuscope_tests::op", bytes=lambda op: 4 * op.inputs[0].nbytes, efficiency=0.5)
+    (here,), _ = _kernels()
+    spec = TensorSpec((SIDE, SIDE), (SIDE, 1), "bfloat16")
+    ops = with_costs([Op(0, "gpuscope_tests::op", "default", (spec,), (spec,))])
+    MODELS.drop("gpuscope_tests::op")  # as in the process that costs what another captured
+    costed = cost_program(Program("own", ops=tuple(ops)), H200)
+    (there,) = costed.ops[0].kernels
+    assert there.duration_s == here.duration_s
+    assert there.least_bytes == 4 * 2 * SIDE**2
+    assert not costed.assumptions
 
 
 def test_without_a_model_the_way_to_one_is_told():

@@ -246,6 +246,10 @@ class _Coster:
             op, self.device, self.constants, self.settings, hot, self.cluster, group, self.rank
         )
         model = model_for(op.name)
+        if model is None and op.name.partition("::")[0] not in _OF_PYTORCH:
+            from gpuscope.cost.own_models import said
+
+            model = said(op)
         if model is not None:
             physical = model(work)
             found = corrected(work, physical, model, SYSTEMATIC_SPREAD)

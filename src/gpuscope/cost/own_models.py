@@ -20,6 +20,7 @@ from gpuscope.cost.registry import MODELS, Work
 from gpuscope.cost.types import Kernel, Limiter
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, WorkloadError
+from gpuscope.program.own_costs import OWN, SAID
 from gpuscope.program.types import Op
 
 Amount: TypeAlias = float | Callable[[Op], float]
@@ -49,14 +50,17 @@ class OwnModel:
     efficiency: float | None
     tensor_cores: bool
 
+    def figures(self, op: Op) -> tuple[float, float | None, float | None, bool]:
+        """FLOPs, bytes, efficiency and unit of one call."""
+        moved = None if self.bytes is None else self._amount("bytes", self.bytes, op)
+        return self._amount("flops", self.flops, op), moved, self.efficiency, self.tensor_cores
+
     def __call__(self, work: Work) -> tuple[Kernel, ...]:
         """One kernel."""
-        flops = self._amount("flops", self.flops, work.op)
+        flops, stated, _, _ = self.figures(work.op)
         read, out = reads(work), written(work)
-        moved = read.total + out
-        if self.bytes is not None:
-            moved = self._amount("bytes", self.bytes, work.op)
-        hot = read.hot if self.bytes is None else 0.0
+        moved = read.total + out if stated is None else stated
+        hot = read.hot if stated is None else 0.0
         out = min(out, moved)
         share = machine(work).read_bytes_per_s / work.bandwidth
         slower = 1.0 if self.efficiency is None else share / self.efficiency
@@ -127,6 +131,15 @@ class OwnModel:
         return _checked(what, found, self.name)
 
 
+def said(op: Op) -> OwnModel | None:
+    """The model that the captured code gave an operator; None if it gave none."""
+    found = op.args.get(OWN)
+    if not isinstance(found, (tuple, list)) or len(found) != 4:
+        return None
+    flops, moved, efficiency, tensor_cores = found
+    return OwnModel(op.name, flops, moved, efficiency, tensor_cores)
+
+
 def kernel_model(
     name: str,
     *,
@@ -172,7 +185,9 @@ def kernel_model(
             Text("Register operators of your own."),
         )
     MODELS.drop(name)
-    MODELS.add(name, OwnModel(name, flops, bytes, efficiency, tensor_cores))
+    model = MODELS.add(name, OwnModel(name, flops, bytes, efficiency, tensor_cores))
+    assert isinstance(model, OwnModel)
+    SAID[name] = model.figures
 
 
 def _checked(what: str, value: object, name: str) -> float:

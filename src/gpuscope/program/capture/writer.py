@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -91,7 +92,9 @@ class StepWriter:
 
     def finished(self) -> tuple[Op, ...]:
         """The operators of the recorded step."""
-        return tuple(self.order.settled(self.ops))
+        ops = tuple(self.order.settled(self.ops))
+        own = sys.modules.get("gpuscope.program.own_costs")  # met where something was said
+        return tuple(own.with_costs(ops)) if own is not None else ops
 
     def append(
         self,
