@@ -123,6 +123,12 @@ def _wanted(args: Any, kwargs: Any) -> tuple[Any, torch.dtype | None, bool, bool
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     device, dtype, non_blocking, more = _wanted(args, kwargs)
+    if self.layout is not torch.strided and device is not None:
+        if is_device_type(device) is not on_device(self):
+            return _sparse_to(self, device, dtype, non_blocking)
+        device = None
+        kwargs = {} if dtype is None else {"dtype": dtype}
+        args = ()
     there = on_device(held(self))
     if device is not None and there:
         if not is_device_type(device):
@@ -138,6 +144,30 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if dtype is not None:
         extra["dtype"] = dtype
     return _ORIGINAL_TO(self, device=with_index(device), non_blocking=non_blocking, **extra)
+
+
+def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The strided tensors that a tensor is made of: itself, or where its values are, and these."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return (tensor,)
+
+
+def _sparse_to(self: torch.Tensor, device: Any, dtype: Any, non_blocking: bool) -> torch.Tensor:
+    """A sparse tensor goes to another device part by part."""
+    *places, values = sparse_parts(self)
+    there = [_to(part, device, non_blocking=non_blocking) for part in places]
+    held = _to(values, device, dtype, non_blocking=non_blocking)
+    if self.layout is torch.sparse_coo:
+        known = self.is_coalesced()
+        return torch.sparse_coo_tensor(there[0], held, self.shape, is_coalesced=known)
+    compressed: Any = torch.sparse_compressed_tensor
+    made: torch.Tensor = compressed(*there, held, self.shape, layout=self.layout)
+    return made
 
 
 def _cuda(

@@ -278,6 +278,8 @@ def _install_fixed(patch: Patches) -> None:
     patch.set(torch.cuda.nvtx, "range_push", lambda *a, **k: 0)
     patch.set(torch.cuda.nvtx, "range_pop", lambda *a, **k: 0)
     patch.set(torch.cuda.nvtx, "mark", lambda *a, **k: None)
+    # Libraries of kernels take it by name when they are imported; none of them launches here.
+    patch.set(torch._C, "_cuda_getCurrentRawStream", lambda device: 0)
     for name in ("_get_accelerator", "_accelerator_getAccelerator"):
         patch.set(torch._C, name, lambda *_: torch.device("cuda"), only_if_present=True)
     if hasattr(torch.cuda.amp, "common"):

@@ -13,7 +13,10 @@ from gpuscope.errors import CaptureError, GpuscopeError, RefusedError, WorkloadE
 from gpuscope.program.capture.network import refused
 from gpuscope.program.user_code import user_line
 
-_BY_ITSELF = Text("Make it run by itself first: call build()() in Python.")
+_BY_ITSELF = Text(
+    "Call build()() in Python: where that runs, gpuscope cannot follow this line yet, so leave it "
+    "out while predicting."
+)
 _NO_CUDA = re.compile(
     r"dummy base class (?P<name>\w+)|Torch not compiled with CUDA enabled"
     r"|has no attribute '_(cuda|nccl|cudnn)\w*'|not linked with support for cuda"
@@ -75,6 +78,18 @@ def _explained(what: str, error: BaseException, alone: str) -> WorkloadError:
             text,
             Text("Take the branch out of the step, or give it a fixed answer."),
         )
+    gap = _gap(error)
+    if gap:
+        return CaptureError(
+            Text(
+                "{what} uses {part}, which gpuscope cannot follow yet{place}.",
+                what=what,
+                part=gap[0],
+                place=place,
+            ),
+            Text("PyTorch says of it, without a device: {error}", error=text),
+            gap[1],
+        )
     raised = Text("{what} raised {error}{line}.", what=what, error=type(error).__name__, line=place)
     host = refused.host if _in_chain(error, OSError) else ""
     if "huggingface.co" in str(error) or _named_in_chain(error, "OfflineModeIsEnabled"):
@@ -130,6 +145,52 @@ def _is_ours(error: BaseException) -> bool:
     return inside or (isinstance(error, NotImplementedError) and "/torch/" in file)
 
 
+def _gap(error: BaseException) -> tuple[Text, Text] | None:
+    """A part of PyTorch that runs on a GPU and not here, and the way round; None for any other."""
+    said = str(error)
+    if isinstance(error, torch_errors()):
+        return (
+            Text("the operator '{operator}'", operator=said.split()[0]),
+            Text("Predict without it: give its result a fixed size, or leave it out by a flag."),
+        )
+    for sign, part, way in _GAPS:
+        if sign in said:
+            return part, way
+    return None
+
+
+def torch_errors() -> tuple[type[BaseException], ...]:
+    """Errors of fakes themselves, that no real run raises."""
+    from torch._subclasses.fake_tensor import (
+        DynamicOutputShapeException,
+        UnsupportedOperatorException,
+    )
+
+    return DynamicOutputShapeException, UnsupportedOperatorException
+
+
+_NESTED = (
+    Text("nested tensors"),
+    Text("Predict with padded tensors and a mask: torch.nested.to_padded_tensor."),
+)
+_COMPRESSED = (
+    Text("compressed sparse tensors (CSR, CSC, BSR, BSC)"),
+    Text("Predict with sparse tensors of places and values: .to_sparse_coo()."),
+)
+_GAPS = (
+    ("NestedTensorImpl", *_NESTED),
+    ("self.shape_env must not be None", *_NESTED),
+    ("compressed tensor instance", *_COMPRESSED),
+    ("Sparse CSR tensors", *_COMPRESSED),
+    (
+        "already associated to a python object of type FakeTensor",
+        Text("a tensor of a class that makes itself from another"),
+        Text("Predict with a plain tensor in its place."),
+    ),
+)
+"""Words of PyTorch's messages, what they are of, and the way round."""
+
+
 def _next_step(error: BaseException, alone: str) -> str:
     from gpuscope.program.capture.helpers import MixedDevicesError
 
@@ -147,8 +208,6 @@ def _next_step(error: BaseException, alone: str) -> str:
         return Text("Provide data for at least two steps: gpuscope records the second.")
     if isinstance(error, SystemExit):
         return Text("Take the exit out of the workload, and return a step from build().")
-    if "SparseTensorImpl" in str(error):
-        return Text("Sparse gradients cannot be captured: nn.Embedding(..., sparse=False).")
     if "UninitializedParameter" in str(error):
         return Text("Give lazy layers their sizes: nn.Linear(...) for nn.LazyLinear(...).")
     if _is_ours(error):

@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map
 
+from gpuscope.document.text import Text
 from gpuscope.program.capture.conversions import TYPE_NAMES
 from gpuscope.program.capture.fakes import accelerator, with_index
 from gpuscope.program.capture.patches import Patches, by_thread
@@ -203,6 +204,7 @@ def transformers_as_run(patch: Patches, recorder: Any) -> None:
                     answer = answers[asked] = by_thread(tracing, asked)
                 patch.everywhere(module, name, answer)
     _beams_to_the_limit(patch, recorder)
+    _speech_without_marks(patch, recorder)
 
 
 def when_weights_are_read(patch: Patches, recorder: Any) -> None:
@@ -236,6 +238,27 @@ def _numbered_devices(patch: Patches, modeling: Any) -> None:
         return {k: with_index(v) if isinstance(v, int) else v for k, v in found.items()}
 
     patch.set(modeling, "_get_device_map", device_map)
+
+
+def _speech_without_marks(patch: Patches, recorder: Any) -> None:
+    """Whisper's text has no marks of time: its loop then goes on to the next whole window."""
+    module = sys.modules.get("transformers.models.whisper.generation_whisper")
+    mixin = getattr(module, "WhisperGenerationMixin", None)
+    original = getattr(mixin, "_retrieve_segment", None)
+    if original is None or getattr(original, "without_marks", False):
+        return
+
+    def retrieve(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(original).bind(*args, **kwargs).arguments
+        tokens = given["seek_sequence"]
+        recorder.values.assume(
+            Text("Whisper's text is taken without marks of time: a window is a segment.")
+        )
+        given["seek_sequence"] = torch.zeros(tokens.shape, dtype=tokens.dtype, device=tokens.device)
+        return original(**given)
+
+    retrieve.without_marks = True  # type: ignore[attr-defined]
+    patch.set(mixin, "_retrieve_segment", staticmethod(retrieve))
 
 
 def _beams_to_the_limit(patch: Patches, recorder: Any) -> None:

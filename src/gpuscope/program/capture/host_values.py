@@ -129,6 +129,9 @@ class HostValues:
         if torch.Tag.nondeterministic_seeded in func.tags:
             func, kwargs = self._drawing(func, kwargs)
         given = [t for t in flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
+        outs = [t for t in flat(out) if isinstance(t, FakeTensor)]
+        if any(t.layout is not torch.strided for t in (*given, *outs)):
+            return
         kept = [self._given(facts, t) for t in given]
         known = all(k is not None for k in kept)
         if given and not any(kept):
@@ -137,7 +140,6 @@ class HostValues:
             return
         if not known and facts.name in _SETTLED and self._settled(facts, kept, out):
             return
-        outs = [t for t in flat(out) if isinstance(t, FakeTensor)]
         if func._schema.is_mutable:
             self._written(func, args, kwargs, given, known)
         elif known and outs and self._worth(func, facts, given, outs):

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensor,
@@ -31,7 +32,7 @@ from gpuscope.program.capture.calls import (
     sync_of,
     wants_grad,
 )
-from gpuscope.program.capture.conversions import Departures
+from gpuscope.program.capture.conversions import Departures, sparse_parts
 from gpuscope.program.capture.distributed import collectives, fully_sharded
 from gpuscope.program.capture.fakes import (
     PRIM_DEVICE,
@@ -57,6 +58,8 @@ class Recorder(StepWriter, TorchDispatchMode):
         strict: refuse unsupported operators instead of estimating them.
         generator: what host tensors draw their random numbers from.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(
         self,
@@ -105,6 +108,10 @@ class Recorder(StepWriter, TorchDispatchMode):
                 return NotImplemented  # it takes itself apart, and comes back with what it holds
         if self.over:
             return func(*args, **(kwargs or {}))
+        if isinstance(func, HigherOrderOperator):
+            from gpuscope.program.capture import higher_order
+
+            return higher_order.run(self, func, args, kwargs or {})
         with self._turn:
             self.python.pause()
             try:
@@ -230,7 +237,7 @@ class Recorder(StepWriter, TorchDispatchMode):
         if key is not None and self.replay.known(key):
             out = self.replay.make(key, args)
         else:
-            out = func(*args, **kwargs)
+            out = self._call(func, facts, args, kwargs)
             if key is not None:
                 self.replay.learn(key, args, out)
         self.host_values.follow(func, facts, args, kwargs, out)
@@ -249,6 +256,13 @@ class Recorder(StepWriter, TorchDispatchMode):
         own = dynamic.OWN_SHAPES.get(facts.name)
         if own is not None:
             return own(args, kwargs)
+        if facts.name == "aten::_to_sparse" or any(_is_sparse(t) for t in args):
+            from gpuscope.program.capture import sparse
+
+            with self.looking_away():
+                found = sparse.run(self, func, facts, args, kwargs)
+            if found is not NotImplemented:
+                return found
         try:
             return func(*args, **kwargs)
         except DynamicOutputShapeException:
@@ -296,6 +310,8 @@ class Recorder(StepWriter, TorchDispatchMode):
             if torch.device(device).type == "cpu" and not Departures.asked:
                 kwargs = dict(kwargs, device=accelerator())
             return args, kwargs
+        if facts.name.startswith("aten::_sparse_coo_tensor_with") and any(map(on_device, args)):
+            return args, dict(kwargs, device=accelerator())
         if device is None or torch._C._current_autograd_node() is None:
             return args, kwargs
         if torch.device(device).type == "cpu" and (not self.modules.stack):
@@ -369,13 +385,16 @@ class Recorder(StepWriter, TorchDispatchMode):
 
     def _record(self, facts: Facts, args: Any, kwargs: Any, out: Any) -> None:
         given = (args, tuple(value for name, value in kwargs.items() if name != "out"))
-        inputs = [self.spec(t) for t in flat(given) if isinstance(t, torch.Tensor)]
+        tensors = [t for t in flat(given) if isinstance(t, torch.Tensor)]
+        inputs = [self.spec(t) for t in self._parts(tensors)]
         phase = self._phase(args)
         module, recomputed = self._module(phase)
         label = facts.name
         outs = [t for t in flat(out) if isinstance(t, torch.Tensor)]
         if not outs and "out" in kwargs:
             outs = flat(kwargs["out"])
+        sparse = any(t.layout is not torch.strided for t in (*tensors, *outs))
+        outs = self._parts(outs)
         if Departures.asked and kwargs.get("non_blocking"):
             self._pinned(outs[0])  # as aten::_to_copy makes it
         elif kwargs.get("pin_memory") and outs and not on_device(outs[0]):
@@ -395,7 +414,7 @@ class Recorder(StepWriter, TorchDispatchMode):
             not facts.writes and bool(outputs) and all(s.storage in in_storages for s in outputs)
         )
         self.append(
-            facts.name,
+            f"{facts.name}.sparse" if sparse else facts.name,
             facts.overload,
             tuple(inputs),
             tuple(outputs),
@@ -408,6 +427,13 @@ class Recorder(StepWriter, TorchDispatchMode):
             and wants_grad(args),
             sync=sync_of(facts, args, kwargs, inputs, outputs),
         )
+
+    def _parts(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The tensors that hold memory: of a sparse one its places and its values."""
+        if all(t.layout is torch.strided for t in tensors):
+            return tensors
+        with self.looking_away(), torch.no_grad():
+            return [part for t in tensors for part in sparse_parts(t)]
 
     def _learn(self, facts: Facts, args: Any, inputs: Any, outputs: Any) -> None:
         if facts.name == "aten::_amp_foreach_non_finite_check_and_unscale_":
@@ -445,6 +471,10 @@ def _accumulates_in_backward(args: Any) -> bool:
         and torch._C._current_autograd_node() is not None
         and not torch.is_grad_enabled()
     )
+
+
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is not torch.strided
 
 
 def _like_its_base(base: Any, out: Any) -> None:

@@ -106,7 +106,7 @@ class Replay:
 
 def _part(value: Any) -> Any:
     if isinstance(value, FakeTensor):
-        if value.constant is not None:
+        if value.constant is not None or value.layout is not torch.strided:
             raise Unhashable
         return (
             value.shape,
@@ -142,6 +142,8 @@ def _plan(value: Any, args: Any, tensors: list[torch.Tensor]) -> Any:
     if value is None:
         return (_NONE,)
     if not isinstance(value, FakeTensor) or value.constant is not None:
+        return None
+    if value.layout is not torch.strided:
         return None
     for index, a in enumerate(args):
         if value is a:

@@ -82,6 +82,8 @@ class StorageTracker:
 
     def id_of(self, tensor: torch.Tensor) -> int:
         """Identity of the storage behind `tensor`; -1 if it was never seen."""
+        if tensor.layout is not torch.strided:
+            return -1  # of several storages
         return self._by_key.get(held(tensor).untyped_storage()._cdata, -1)
 
     def see(self, tensor: torch.Tensor, device: bool, module: str, label: str, phase: str) -> int:

@@ -1,0 +1,117 @@
+"""Sparse tensors: results that fakes get wrong, or whose size depends on data.
+
+A sparse tensor is written down as what it is made of, where its values are and these; an operator
+on one carries ".sparse" in its name, and costs what its bytes take. PyTorch's shape rules make
+every sparse result an empty one: how many values it has is said here, or it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._mode_utils import no_dispatch
+
+from gpuscope.document.text import Text
+from gpuscope.errors import CaptureError
+from gpuscope.program.capture.calls import Facts, flat
+
+_PRODUCTS = {
+    "aten::mm": (0, 1),
+    "aten::mv": (0, 1),
+    "aten::bmm": (0, 1),
+    "aten::addmm": (1, 2),
+    "aten::addmv": (1, 2),
+    "aten::_sparse_addmm": (1, 2),
+    "aten::_sparse_mm": (0, 1),
+}
+"""Products, and which arguments are multiplied."""
+
+_AS_MANY = frozenset(
+    """t transpose permute clone _to_copy mul div neg abs sqrt pow relu sin tanh exp sigmoid detach
+    alias coalesce _coalesce _coalesced _sparse_softmax _sparse_log_softmax zeros_like sign
+    sparse_mask _sparse_coo_tensor_with_dims_and_tensors native_dropout dropout""".split()
+)
+"""Operators whose result has as many values as their first sparse argument."""
+
+_PLAIN = frozenset(
+    """_indices _values indices values is_coalesced _nnz sparse_dim dense_dim _to_dense to_dense
+    is_same_size sum""".split()
+)
+"""Operators that PyTorch's shape rules are right for."""
+
+
+def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
+    """The result of an operator on sparse tensors, or NotImplemented where PyTorch knows it.
+
+    Raises:
+        CaptureError: it makes a sparse tensor of a size that nobody knows.
+    """
+    if facts.name in _PRODUCTS:
+        a, b = (args[at] for at in _PRODUCTS[facts.name])
+        dense = next((t for t in (b, a) if t.layout is torch.strided), None)
+        if dense is not None:
+            return dense.new_empty((*a.shape[:-1], *b.shape[a.dim() - 1 :]))
+    if facts.name == "aten::_to_sparse" and args[0].layout is torch.strided:
+        x = args[0]
+        found = recorder.values.count_nonzero(recorder._storage_id(x), x.numel())
+        places = x.new_empty((x.dim(), found), dtype=torch.int64)
+        return _made(places, x.new_empty(found), x.shape)
+    if facts.name == "aten::_coalesce":
+        recorder.values.assume(
+            Text("Sparse tensors are taken to name no place twice: coalescing keeps their size.")
+        )
+    given = [t for t in flat(args) if isinstance(t, torch.Tensor) and t.layout is torch.sparse_coo]
+    base = facts.name.removeprefix("aten::")
+    if facts.writes or not given or base in _PLAIN or base.startswith("_sparse_coo"):
+        return NotImplemented
+    if base == "add" and args[0].layout is torch.strided:
+        return torch.empty_like(args[0])
+    if base in _AS_MANY:
+        return _filled(func, args, kwargs, given[0], given[0]._nnz())
+    if base in ("add", "sub") and len(given) == 2:
+        return _filled(func, args, kwargs, given[0], given[0]._nnz() + given[1]._nnz())
+    raise CaptureError(
+        Text(
+            "gpuscope cannot follow the operator '{operator}' on sparse tensors yet.",
+            operator=facts.name,
+        ),
+        Text("How many values its result has depends on data."),
+        Text("Predict with dense tensors there (.to_dense()), or leave it out."),
+    )
+
+
+def _filled(func: Any, args: Any, kwargs: Any, first: torch.Tensor, count: int) -> Any:
+    """A sparse result with so many values; its shape and type are those of dense arguments."""
+
+    def dense(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.empty(tuple(value.shape), dtype=value.dtype, device="meta")
+        return value
+
+    shape, dtype = first.shape, first.dtype
+    kept = {k: v for k, v in kwargs.items() if k not in ("device", "layout")}
+    try:
+        with no_dispatch():
+            out = func(*(dense(a) for a in args), **kept)
+        shape, dtype = out.shape, out.dtype
+    except (RuntimeError, NotImplementedError, TypeError):
+        pass  # for sparse tensors alone: of the shape of its argument
+    values = first._values()
+    there = torch.device(kwargs["device"]) if kwargs.get("device") else values.device
+    made = values.new_empty((count, *values.shape[1:]), dtype=dtype, device=there)
+    return _made(made.new_empty((first.sparse_dim(), count), dtype=torch.int64), made, shape)
+
+
+def _made(places: torch.Tensor, values: torch.Tensor, shape: torch.Size) -> Any:
+    return torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors.default(
+        places.shape[0],
+        values.dim() - 1,
+        shape,
+        places,
+        values,
+        dtype=values.dtype,
+        layout=torch.sparse_coo,
+        device=values.device,
+        is_coalesced=True,
+    )
