@@ -136,7 +136,7 @@ def _parameters(file: Path, kernel: str) -> list[tuple[str, str]]:
     except CudaError as error:
         raise InputFileError(
             Text("Line {line} of {path} is not followed.", line=error.line, path=file.name),
-            str(error).partition(": ")[2] + ".",
+            Text("{what}.", what=error.text),
             Text("The lens takes the C of CUDA without templates, references and classes."),
         ) from error
     if kernel not in found:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pycparser import c_ast, c_parser  # type: ignore[import-untyped,unused-ignore]
 
+from gpuscope.document.text import Text
 from gpuscope.kernel_lens.cuda_source import CudaError, device_source
 from gpuscope.kernel_lens.cuda_words import (
     ATOMICS,
@@ -44,7 +45,7 @@ def translated(text: str, file: str) -> tuple[ast.Module, dict[str, list[tuple[s
     except c_parser.ParseError as error:
         place = str(error).split(":")
         line = next((int(part) for part in place if part.strip().isdigit()), 1)
-        raise CudaError(f"not understood: {place[-1].strip()}", line) from error
+        raise CudaError(Text("not understood: {what}", what=place[-1].strip()), line) from error
     functions = [node for node in tree.ext if isinstance(node, c_ast.FuncDef)]
     names = {node.decl.name for node in functions}
     made = [_Function(node, names) for node in functions]
@@ -53,8 +54,16 @@ def translated(text: str, file: str) -> tuple[ast.Module, dict[str, list[tuple[s
     return module, {one.name: one.parameters for one in made}
 
 
-def _fail(node: Any, what: str) -> CudaError:
+def _fail(node: Any, what: Text) -> CudaError:
     return CudaError(what, node.coord.line if getattr(node, "coord", None) else 1)
+
+
+def _unknown(node: Any) -> CudaError:
+    kind = type(node).__name__
+    return _fail(node, Text("{what} is not followed", what=SHOWN.get(kind, kind)))
+
+
+_STRUCTURE = Text("a structure is not followed")
 
 
 class _Function:
@@ -96,11 +105,10 @@ class _Function:
         names = getattr(kind.type, "names", None)
         words = " ".join(n for n in names or () if n not in ("const", "volatile", "signed"))
         if words not in TYPES:
-            shown = words or "a structure"
             if words == "" and names:
                 words = "int"
             else:
-                raise _fail(node, f"the type {shown}")
+                raise _fail(node, Text("the type {name}", name=words) if words else _STRUCTURE)
         name = TYPES[words] + ("*" if pointer or rank else "")
         self.types[node.name] = name
         self.ranks[node.name] = max(1, rank)
@@ -120,7 +128,7 @@ class _Function:
             return [_at(one, node) for one in way(node)]
         if isinstance(node, c_ast.FuncCall):
             return [_at(ast.Expr(self.value(node)), node)]
-        raise _fail(node, f"{SHOWN.get(type(node).__name__, type(node).__name__)} is not followed")
+        raise _unknown(node)
 
     def _s_EmptyStatement(self, node: Any) -> list[ast.stmt]:  # noqa: N802
         return [ast.Pass()]
@@ -152,7 +160,7 @@ class _Function:
             sizes.append(ast.Constant(0) if at.dim is None else self.value(at.dim))
             at = at.type
         if node.init is not None:
-            raise _fail(node, "an array with values")
+            raise _fail(node, Text("an array with values"))
         shared = "register" in node.storage or "extern" in node.storage
         shape = ast.Tuple(sizes, ast.Load()) if len(sizes) > 1 else sizes[0]
         dtype = _dotted(f"_np.{kind if kind != 'bool' else 'bool_'}")
@@ -173,7 +181,7 @@ class _Function:
 
     def _s_UnaryOp(self, node: Any) -> list[ast.stmt]:  # noqa: N802
         if node.op not in ("p++", "p--", "++", "--"):
-            raise _fail(node, f"a statement by {node.op}")
+            raise _fail(node, Text("a statement by {operator}", operator=node.op))
         one = c_ast.Constant("int", "1", node.coord)
         op = "+=" if "+" in node.op else "-="
         return self._s_Assignment(c_ast.Assignment(op, node.expr, one, node.coord))
@@ -213,7 +221,7 @@ class _Function:
     def _target(self, node: Any) -> ast.expr:
         made = self.value(node)
         if not isinstance(made, (ast.Name, ast.Subscript)):
-            raise _fail(node, "an assignment to this")
+            raise _fail(node, Text("an assignment to this"))
         made.ctx = ast.Store()
         return made
 
@@ -280,15 +288,14 @@ class _Function:
         """
         way = getattr(self, f"_v_{type(node).__name__}", None)
         if way is None:
-            shown = SHOWN.get(type(node).__name__, type(node).__name__)
-            raise _fail(node, f"{shown} is not followed")
+            raise _unknown(node)
         return _at(way(node), node)  # type: ignore[no-any-return]
 
     def _v_Constant(self, node: Any) -> ast.expr:  # noqa: N802
         if "float" in node.type or "double" in node.type:
             return ast.Constant(float(node.value.rstrip("fFlL")))
         if node.type in ("char", "string"):
-            raise _fail(node, "text")
+            raise _fail(node, Text("text"))
         digits = node.value.rstrip("uUlL")
         return ast.Constant(int(digits, 8 if digits[0] == "0" and digits.isdigit() else 0))
 
@@ -297,12 +304,12 @@ class _Function:
             return ast.Name(node.name, ast.Load())
         if node.name in NAMES:
             return ast.Constant(NAMES[node.name])
-        raise _fail(node, f"the name {node.name} is not known here")
+        raise _fail(node, Text("the name {name} is not known here", name=node.name))
 
     def _v_StructRef(self, node: Any) -> ast.expr:  # noqa: N802
         name = getattr(node.name, "name", "")
         if name not in INDICES:
-            raise _fail(node, "a structure is not followed")
+            raise _fail(node, _STRUCTURE)
         return _dotted(f"cuda.{name}.{node.field.name}")
 
     def _v_ArrayRef(self, node: Any) -> ast.expr:  # noqa: N802
@@ -313,7 +320,7 @@ class _Function:
             at = at.name
         rank = self.ranks.get(at.name, 1) if isinstance(at, c_ast.ID) else 1
         if len(indices) != rank:
-            raise _fail(node, "a row of an array by itself")
+            raise _fail(node, Text("a row of an array by itself"))
         made = [self._index(one) for one in indices]
         index = ast.Tuple(made, ast.Load()) if len(made) > 1 else made[0]
         return ast.Subscript(self.value(at), index, ast.Load())
@@ -335,7 +342,7 @@ class _Function:
             return _call("_c.size", ast.Constant(kind.rstrip("*")))
         made = {"-": ast.USub, "+": ast.UAdd, "~": ast.Invert, "!": ast.Not}.get(node.op)
         if made is None:
-            raise _fail(node, f"{node.op.strip('p')} within an expression")
+            raise _fail(node, Text("{operator} within an expression", operator=node.op.strip("p")))
         return ast.UnaryOp(made(), self.value(node.expr))
 
     def _pointer(self, node: Any) -> tuple[ast.expr, ast.expr]:
@@ -344,7 +351,7 @@ class _Function:
             made = self.value(node.expr)
             if isinstance(made, ast.Subscript):
                 return made.value, made.slice
-            raise _fail(node, "the address of a variable")
+            raise _fail(node, Text("the address of a variable"))
         if isinstance(node, c_ast.BinaryOp) and node.op in "+-":
             sides = (node.left, node.right)
             pointer = next((s for s in sides if self.type_of(s).endswith("*")), None)
@@ -379,7 +386,7 @@ class _Function:
 
     def _v_Cast(self, node: Any) -> ast.expr:  # noqa: N802
         if isinstance(node.to_type.type, c_ast.PtrDecl):
-            raise _fail(node, "a cast of a pointer")
+            raise _fail(node, Text("a cast of a pointer"))
         kind = self.type_of(node)
         return self._as(kind, node.expr) if not kind.startswith("float") else self.value(node.expr)
 
@@ -402,8 +409,9 @@ class _Function:
             if known in FUNCTIONS:
                 return _call(f"_c.{known}_", *(self.value(each) for each in given))
         votes = name.startswith(("__shfl", "__ballot", "__any", "__all"))
-        why = "warp shuffles and votes are" if votes else f"{name}() is"
-        raise _fail(node, f"{why} not followed")
+        if votes:
+            raise _fail(node, Text("warp shuffles and votes are not followed"))
+        raise _fail(node, Text("{what} is not followed", what=f"{name}()"))
 
 
 def _at(made: Any, node: Any) -> Any:

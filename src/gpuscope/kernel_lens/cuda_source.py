@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpuscope.document.text import Text
+
 
 class CudaError(Exception):
     """The source holds something that is not followed.
@@ -17,8 +19,9 @@ class CudaError(Exception):
         line: where.
     """
 
-    def __init__(self, text: str, line: int) -> None:
+    def __init__(self, text: Text, line: int) -> None:
         super().__init__(f"line {line}: {text}")
+        self.text = text
         self.line = line
 
 
@@ -80,7 +83,7 @@ def _without_directives(text: str) -> tuple[dict[str, Macro], str]:
                 given = tuple(n.strip() for n in names.split(",") if n.strip())
             macros[name] = Macro(given, value.strip())
         elif re.match(r"\s*#\s*(if|elif|else)\b", line) and "defined" not in line:
-            raise CudaError("#if is not followed: leave one branch", number)
+            raise CudaError(Text("#if is not followed: leave one branch"), number)
     return macros, "\n".join(lines)
 
 
@@ -94,9 +97,9 @@ def _device_functions(text: str) -> str:
         if "__global__" in head or "__device__" in head:
             line = text.count("\n", 0, found.start(1)) + 1
             if re.search(r"\btemplate\b", head):
-                raise CudaError("a template: write the function for one type and size", line)
+                raise CudaError(Text("a template: write the function for one type and size"), line)
             if "&" in found.group(2):
-                raise CudaError("a parameter by reference", line)
+                raise CudaError(Text("a parameter by reference"), line)
             kept[found.start() : end] = text[found.start() : end]
         at = end
     source = "".join(kept)
@@ -112,7 +115,7 @@ def _closing(text: str, at: int) -> int:
         depth += {"{": 1, "}": -1}.get(text[place], 0)
         if depth == 0:
             return place + 1
-    raise CudaError("a bracket is not closed", text.count("\n", 0, at) + 1)
+    raise CudaError(Text("a bracket is not closed"), text.count("\n", 0, at) + 1)
 
 
 def _expanded(text: str, macros: dict[str, Macro]) -> str:
@@ -125,7 +128,7 @@ def _expanded(text: str, macros: dict[str, Macro]) -> str:
         count += 1
         line = text.count("\n", 0, found.start()) + 1
         if count > _MOST_EXPANSIONS:
-            raise CudaError(f"the macro {found.group()} stands for itself", line)
+            raise CudaError(Text("the macro {name} stands for itself", name=found.group()), line)
         macro, end = macros[found.group()], found.end()
         value = macro.text
         if macro.parameters is not None:
@@ -153,4 +156,4 @@ def _arguments(text: str, at: int, line: int) -> tuple[list[str] | None, int]:
             begin = place + 1
         if depth == 0:
             return parts, place + 1
-    raise CudaError("a bracket is not closed", line)
+    raise CudaError(Text("a bracket is not closed"), line)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from gpuscope.document.text import Text
+
 TYPES = {
     "float": "float32",
     "double": "float64",
@@ -75,13 +77,13 @@ NAMES: dict[str, Any] = {
 }
 """Constants that need no declaration."""
 
-SHOWN = {
+SHOWN: dict[str, str] = {
     "Switch": "switch",
     "DoWhile": "do ... while",
     "Goto": "goto",
-    "Label": "a label",
-    "InitList": "a list of values",
-    "CompoundLiteral": "a list of values",
-    "Assignment": "an assignment within an expression",
+    "Label": Text("a label"),
+    "InitList": Text("a list of values"),
+    "CompoundLiteral": Text("a list of values"),
+    "Assignment": Text("an assignment within an expression"),
 }
 """C's names of what is not followed."""
