@@ -91,7 +91,7 @@ validate: $(STAMP)
 # Programs of the world: captured, predicted, held against a real run on the CPU; docs/coverage.md.
 # Goes on where it stopped. Families whose libraries are not installed are left out.
 coverage: $(STAMP)
-	HF_HUB_OFFLINE=1 PYTHONPATH=src:. $(BIN)/python -m validation.coverage
+	HF_HUB_OFFLINE=1 PYTHONPATH=src:. $(BIN)/python -m validation.corpus
 
 # Other people's published runs, predicted anew: docs/published.md.
 validate-published: $(STAMP)

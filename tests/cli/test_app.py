@@ -29,7 +29,7 @@ OPTIONS = [
     "--context",
     "--layers",
 ]
-OF_SCRIPTS = ["ARGUMENTS", "--module", "--allow-writes"]
+OF_SCRIPTS = ["ARGUMENTS", "--module", "--allow-writes", "--step"]
 PARALLEL = [
     "--dp",
     "--tp",
@@ -87,7 +87,7 @@ SURFACE = {
     "explain occupancy": ["--threads", "--registers", "--shared", "--on", *SHOWN],
     "explain transfer": ["AMOUNT", "--on", "--pinned", "--direction", "--dtype", *SHOWN],
     "learn": ["NAME", *SHOWN],
-    "lens": ["LAUNCH", "--on", "--limit", *SHOWN],
+    "lens": ["LAUNCH", "--on", "--limit", "--grid", "--block", "--arg", "--shared", *SHOWN],
     "predict": [
         "WORKLOAD",
         "--on",

@@ -6,7 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gpuscope.errors import WorkloadError  # noqa: E402
 from gpuscope.program.capture import capture  # noqa: E402
 
 
@@ -52,7 +51,7 @@ def test_distributions_check_their_parameters():
     assert any(op.name == "aten::multinomial" for op in capture(build).ops)
 
 
-def test_sparse_gradients_are_refused_with_what_to_do():
+def test_sparse_gradients_hold_the_rows_that_were_looked_up():
     def build():
         table = torch.nn.Embedding(10, 4, sparse=True).cuda()
         optimizer = torch.optim.SparseAdam(table.parameters())
@@ -64,6 +63,7 @@ def test_sparse_gradients_are_refused_with_what_to_do():
 
         return step
 
-    with pytest.raises(WorkloadError) as caught:
-        capture(build)
-    assert "sparse=False" in caught.value.next_step
+    ops = [op for op in capture(build).ops if op.phase == "optimizer"]
+    assert [op.outputs[0].shape for op in ops if op.name == "aten::div_"] == [(3, 4)]
+    written = [op for op in ops if op.name == "aten::add_.sparse"]
+    assert {op.inputs[0].shape for op in written} == {(10, 4)}

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from validation.coverage import faithful, on_gpu, one, page
-from validation.coverage.case import Case
-from validation.coverage.families import classics
-from validation.coverage.shrink import VOCABULARY, arguments
+from validation.corpus import faithful, on_gpu, one, page
+from validation.corpus.case import Case
+from validation.corpus.families import classics
+from validation.corpus.shrink import VOCABULARY, arguments
 
 SHARD = (
     "denoising-autoencoder squeeze-and-excite mixup physics-informed language-model-with-cache"

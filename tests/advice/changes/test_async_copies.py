@@ -1,5 +1,6 @@
 """Copies that the host does not wait for."""
 
+import pytest
 import torch
 from changed_cases import case_of
 
@@ -40,7 +41,8 @@ def test_it_is_what_the_code_would_say_itself() -> None:
     changed, by_hand = case_of(_build(), "async-copies"), case_of(_build(non_blocking=True))
     said = [op.args for op in changed.program.ops], [op.args for op in by_hand.program.ops]
     assert said[0] == said[1]
-    assert changed.run.device_busy_s == by_hand.run.device_busy_s
+    # To the nanosecond that moments on a timeline are rounded to.
+    assert changed.run.device_busy_s == pytest.approx(by_hand.run.device_busy_s, abs=2e-9)
 
 
 def test_where_it_fits() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from gpuscope.advice.results import Limits, Target
 from gpuscope.advice.trial import Trials
 from gpuscope.api import resolve_target
 from gpuscope.errors import InputFileError, WorkloadError
+from gpuscope.program.types import Op
 from gpuscope.program.workload import WorkloadOptions, resolve
 
 BUILD = """
@@ -92,10 +94,15 @@ def test_advice_leaves_nothing(folder: Path) -> None:
     assert files(folder) == before
 
 
+def _work(op: Op) -> Op:
+    """Without the Python between operators: PyTorch asks more in a process that did much."""
+    return replace(op, python_calls=0, python_instructions=0)
+
+
 def test_it_is_the_same_as_the_function_itself(folder: Path) -> None:
     there = gs.capture("training.py:build", options=WorkloadOptions(batch=32))
     here = gs.capture(resolve("training.py:build", WorkloadOptions(batch=32)).build)
-    assert there.ops == here.ops
+    assert [_work(op) for op in there.ops] == [_work(op) for op in here.ops]
     # A function that is given runs where it was given, and what it writes stays.
     assert (folder / "in_step.txt").is_file()
     assert not (folder / "gone.txt").exists()

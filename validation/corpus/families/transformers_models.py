@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from validation.coverage.case import Case, Step
-from validation.coverage.shrink import shrunk
+from validation.corpus.case import Case, Step
+from validation.corpus.shrink import shrunk
 
 LEVELS = Path(__file__).resolve().parent.parent / "levels.json"
 BATCH, LENGTH, NEW_TOKENS = 2, 16, 4

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from validation.coverage.case import Case
+from validation.corpus.case import Case
 
 TARGET = "h200"
 LIMIT_S = 60.0
@@ -54,7 +54,7 @@ def followed(case: Case) -> Row:
 
 def compared(case: Case, program: Any) -> Row:
     """The same program for real on the CPU, and where the captured operators differ."""
-    from validation.coverage import faithful
+    from validation.corpus import faithful
 
     began = time.perf_counter()
     try:

@@ -1,4 +1,4 @@
-"""Capture, predict and compare every program of the corpus: `python -m validation.coverage`.
+"""Capture, predict and compare every program of the corpus: `python -m validation.corpus`.
 
 Goes on where it was interrupted; `--anew` begins again, `--only TEXT` takes the programs whose
 name contains it, `--failed` those that failed, `--page` writes docs/coverage.md from the rows.
@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from validation.coverage.case import Case
-from validation.coverage.one import append, in_child
+from validation.corpus.case import Case
+from validation.corpus.one import append, in_child
 
 HERE = Path(__file__).resolve().parent
 ROWS = HERE.parent / "results" / "coverage.jsonl"
@@ -30,7 +30,7 @@ def all_cases() -> list[Case]:
     """Every program, family by family."""
     found: list[Case] = []
     for name in FAMILIES:
-        found += importlib.import_module(f"validation.coverage.families.{name}").cases()
+        found += importlib.import_module(f"validation.corpus.families.{name}").cases()
     return found
 
 
@@ -59,7 +59,7 @@ def main() -> int:
     args = parser.parse_args()
     if not args.page:
         run(args)
-    from validation.coverage import page
+    from validation.corpus import page
 
     page.write(rows(args.rows), {case.name for case in all_cases()})
     return 0
@@ -119,7 +119,7 @@ def preload(packages: set[str]) -> None:
         importlib.import_module(package)
     gs.predict(_warm, on="h200")
     if "transformers" in packages:
-        from validation.coverage.families import transformers_models as family
+        from validation.corpus.families import transformers_models as family
 
         for kind in ("llama", "bert"):
             for way in ("train", "generate"):

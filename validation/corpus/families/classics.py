@@ -8,7 +8,7 @@ import math
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from validation.coverage.case import Family, Step, training
+from validation.corpus.case import Family, Step, training
 
 family = Family("classics")
 

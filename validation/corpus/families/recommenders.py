@@ -7,8 +7,8 @@ import math
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from validation.coverage.case import Case, Family, Step, training
-from validation.coverage.families.classics import mlp
+from validation.corpus.case import Case, Family, Step, training
+from validation.corpus.families.classics import mlp
 
 family = Family("recommenders")
 states = Family("state-space")

@@ -6,7 +6,7 @@ import math
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from validation.coverage.case import Family, Step
+from validation.corpus.case import Family, Step
 
 family = Family("scientific")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from validation.coverage.case import Family, Step, training
+from validation.corpus.case import Family, Step, training
 
 family = Family("torch-nn")
 

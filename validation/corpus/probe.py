@@ -1,6 +1,6 @@
 """Find the smallest level at which each architecture runs for real on the CPU: `levels.json`.
 
-`python -m validation.coverage.probe [task ...]`: each try in a process of its own.
+`python -m validation.corpus.probe [task ...]`: each try in a process of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 import time
 from typing import Any
 
-from validation.coverage.families import transformers_models as family
-from validation.coverage.shrink import LEVELS
+from validation.corpus.families import transformers_models as family
+from validation.corpus.shrink import LEVELS
 
 LIMIT_S = 20
 PARAMETERS = 120e6

@@ -2,12 +2,12 @@
 
 On a machine with a GPU, PyTorch and, where they are to run, transformers (gpuscope is not needed):
 
-    python validation/coverage/on_gpu.py rows.jsonl [--seconds 540] [--only TEXT]
+    python validation/corpus/on_gpu.py rows.jsonl [--seconds 540] [--only TEXT]
 
 Each program runs in a process of its own under a time limit; its line is written at once, and what
 has a line is not run again. Then, anywhere, without a GPU:
 
-    python validation/coverage/on_gpu.py rows.jsonl --compare [--on h200] [--json FILE]
+    python validation/corpus/on_gpu.py rows.jsonl --compare [--on h200] [--json FILE]
 
 A line: kernels, copies and fills of one step as `torch.profiler` (CUPTI) saw them; the peak of
 `torch.cuda.max_memory_allocated` over one step; the median seconds of a step.
@@ -33,7 +33,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
-from validation.coverage.case import Case  # noqa: E402
+from validation.corpus.case import Case  # noqa: E402
 
 Row = dict[str, Any]
 
@@ -58,13 +58,13 @@ BATCH, LENGTH = 8, 128
 
 def chosen() -> list[Case]:
     """The programs, those of transformers larger than in the corpus, where it is installed."""
-    from validation.coverage import shrink
-    from validation.coverage.families import classics
+    from validation.corpus import shrink
+    from validation.corpus.families import classics
 
     found = [case for case in classics.cases() if case.gpu]
     if importlib.util.find_spec("transformers") is None:
         return found
-    from validation.coverage.families import transformers_models as family
+    from validation.corpus.families import transformers_models as family
 
     shrink.SIZES.update(LARGER)
     family.BATCH, family.LENGTH = BATCH, LENGTH
@@ -193,7 +193,7 @@ def lines(file: Path) -> dict[str, Row]:
 
 def compare(file: Path, on: str) -> list[Row]:
     """Every measured program with its prediction."""
-    from validation.coverage import one
+    from validation.corpus import one
 
     cases, found = {case.name: case for case in chosen()}, []
     one.TARGET = on

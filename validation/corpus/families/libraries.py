@@ -6,7 +6,7 @@ import importlib
 from functools import partial
 from typing import Any
 
-from validation.coverage.case import Case, Family, Step, training
+from validation.corpus.case import Case, Family, Step, training
 
 diffusers = Family("diffusers", ("diffusers",))
 peft = Family("peft", ("transformers", "peft"))

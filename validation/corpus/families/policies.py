@@ -11,8 +11,8 @@ from functools import partial
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from validation.coverage.case import Case, Family, Step, training
-from validation.coverage.families.classics import Gpt, mlp
+from validation.corpus.case import Case, Family, Step, training
+from validation.corpus.families.classics import Gpt, mlp
 
 preference = Family("preference-optimisation")
 reinforcement = Family("reinforcement-learning")
