@@ -87,9 +87,12 @@ def enter_overlay(real: Sequence[str] = (), network: bool = False) -> None:
     kept = [place for place in dict.fromkeys(map(real_path, real)) if os.path.exists(place)]
     opened = {place: os.open(place, os.O_PATH | os.O_CLOEXEC) for place in kept}
     kernel.mount("gpuscope", _HERE, "tmpfs", 0, "mode=700")
+    # By number: from the moment that an overlay lies over a folder above it, its path is another's.
+    memory = os.open(_HERE, os.O_PATH | os.O_CLOEXEC)
     with os.scandir("/") as entries:
         top = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-    covered = _Covering(mounts, kept, privileged, ways).cover(top)
+    covered = _Covering(mounts, kept, privileged, ways, f"/proc/self/fd/{memory}").cover(top)
+    os.close(memory)
     for place, descriptor in opened.items():
         kernel.mount(f"/proc/self/fd/{descriptor}", place, "none", kernel.BIND)
         os.close(descriptor)
@@ -173,9 +176,14 @@ class _Covering:
     """Lays overlays over folders."""
 
     def __init__(
-        self, mounts: dict[str, _Mount], kept: Sequence[str], privileged: bool, ways: Sequence[str]
+        self,
+        mounts: dict[str, _Mount],
+        kept: Sequence[str],
+        privileged: bool,
+        ways: Sequence[str],
+        memory: str,
     ) -> None:
-        self._mounts, self._kept, self._ways = mounts, kept, ways
+        self._mounts, self._kept, self._ways, self._memory = mounts, kept, ways, memory
         self._options = "" if privileged else ",userxattr"
         self._count = 0
 
@@ -200,7 +208,7 @@ class _Covering:
     def _overlay(self, folder: str) -> bool:
         if self._count >= _MOST:
             raise OSError(0, "too many folders that others are mounted in", folder)
-        changes, work = (os.path.join(_HERE, f"{kind}{self._count}") for kind in "cw")
+        changes, work = (os.path.join(self._memory, f"{kind}{self._count}") for kind in "cw")
         self._count += 1  # also where the kernel refuses this one: the next has folders of its own
         os.mkdir(changes)
         os.mkdir(work)
