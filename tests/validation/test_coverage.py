@@ -127,3 +127,25 @@ def test_the_page_counts_what_the_rows_say() -> None:
     assert "| transformers: masked, train | 1 | 0 | 0.0 % | 2.0 | 0 / 0 |" in told["table"]
     assert "It failed (code.py:7). Why. Do." in told["failures"]
     assert told["differences"] == "| `mm` | 1 | 0 |"
+    gpu = on_gpu.totals(json.loads(page.ON_A_GPU.read_text("utf-8")))
+    assert (told["gpu_peaks"], told["gpu_launches"]) == (str(gpu["peaks"]), str(gpu["launches"]))
+    pages = [(page.DOCS / f"coverage{suffix}.md").read_text("utf-8") for suffix in page.TEXTS]
+    assert all(f"{told['gpu_step']}" in text and "{" not in text for text in pages)
+
+
+def test_rows_hold_no_path_of_the_machine() -> None:
+    import site
+
+    def build(device: str) -> Any:
+        raise ValueError(f"cannot read {site.getsitepackages()[0]}/torch/x.py, /srv/someone/y.txt")
+
+    row = one.in_child(Case("a/b", build))
+    assert "cannot read torch/x.py, y.txt" in row["real"]
+    assert "tests/validation/test_coverage.py" in row["said"][0]
+    assert one.without_machine(["1/2 of https://a.b/c/d", "a / b"]) == [
+        "1/2 of https://a.b/c/d",
+        "a / b",
+    ]
+    kept = Path(one.__file__).parents[1] / "results"
+    files = [kept / "coverage.jsonl", kept / "coverage-h200.json"]
+    assert not [file.name for file in files if one.PATH.search(file.read_text("utf-8"))]

@@ -33,6 +33,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
+from validation.corpus import one  # noqa: E402
 from validation.corpus.case import Case  # noqa: E402
 
 Row = dict[str, Any]
@@ -137,7 +138,7 @@ def in_child(case: Case, limit_s: float) -> Row:
         except BaseException as error:
             row = {"failed": f"{type(error).__name__}: {error}"[:400]}
             row["where"] = traceback.format_exc().splitlines()[-4:]
-        os.write(write, json.dumps(row).encode()[:60000])
+        os.write(write, json.dumps(one.without_machine(row)).encode()[:60000])
         os._exit(0)
     os.close(write)
     ready, _, _ = select.select([read], [], [], limit_s)
@@ -193,8 +194,6 @@ def lines(file: Path) -> dict[str, Row]:
 
 def compare(file: Path, on: str) -> list[Row]:
     """Every measured program with its prediction."""
-    from validation.corpus import one
-
     cases, found = {case.name: case for case in chosen()}, []
     one.TARGET = on
     for name, row in lines(file).items():
@@ -227,14 +226,25 @@ def told(rows: list[Row]) -> str:
             f" | {real['step_s'] * 1e3:.2f} | {guess['step_s'] * 1e3:.2f}"
             f" | {row['step_off']:+.0%} |"
         )
-    launches = sum(abs(row["launches_off"]) <= LAUNCHES_WITHIN for row in good)
-    peaks = sum(abs(row["peak_off"]) <= PEAK_WITHIN for row in good)
+    sums = totals(rows)
     text += [
         "",
-        f"{len(rows)} programs measured, {len(good)} predicted; launches within 5 %: {launches},"
-        f" peak memory within 3 %: {peaks}.",
+        f"{len(rows)} programs measured, {len(good)} predicted; launches within 5 %:"
+        f" {sums['launches']}, peak memory within 3 %: {sums['peaks']}.",
     ]
     return "\n".join(text)
+
+
+def totals(rows: list[Row]) -> dict[str, float]:
+    """Programs measured and predicted, how many are within the goals, and the median of steps."""
+    good = [row for row in rows if "peak_off" in row]
+    return {
+        "measured": len(rows),
+        "predicted": len(good),
+        "launches": sum(abs(row["launches_off"]) <= LAUNCHES_WITHIN for row in good),
+        "peaks": sum(abs(row["peak_off"]) <= PEAK_WITHIN for row in good),
+        "step": statistics.median(row["step_off"] for row in good),
+    }
 
 
 def main() -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -18,8 +20,27 @@ TARGET = "h200"
 LIMIT_S = 60.0
 KERNEL = 0
 DIFFERENCES = 6
+PATH = re.compile(r"(?<![\w.:/~])(?:/[\w.+@~-]+){2,}")
+HERE = Path(__file__).resolve().parents[2]
 
 Row = dict[str, Any]
+
+
+def without_machine(told: Any) -> Any:
+    """The same without this machine's paths: from the corpus or site-packages on, else the name."""
+    if isinstance(told, dict):
+        return {key: without_machine(value) for key, value in told.items()}
+    if isinstance(told, list):
+        return [without_machine(value) for value in told]
+    return PATH.sub(_from_a_root, told) if isinstance(told, str) else told
+
+
+def _from_a_root(path: re.Match[str]) -> str:
+    roots = {str(HERE), *(each for each in sys.path if each.endswith("-packages"))}
+    for root in sorted(roots, key=len, reverse=True):
+        if path[0].startswith(root + "/"):
+            return path[0][len(root) + 1 :]
+    return path[0].rpartition("/")[2]
 
 
 def followed(case: Case) -> Row:
@@ -97,9 +118,13 @@ def in_child(case: Case, limit_s: float = LIMIT_S, real: bool = True) -> Row:
 def _both(case: Case, write: int, real: bool) -> None:
     row = followed(case)
     program = row.pop("program", None)
-    os.write(write, (json.dumps(row) + "\n").encode())
+    os.write(write, _line(row))
     if real:
-        os.write(write, (json.dumps(compared(case, program)) + "\n").encode())
+        os.write(write, _line(compared(case, program)))
+
+
+def _line(row: Row) -> bytes:
+    return (json.dumps(without_machine(row)) + "\n").encode()
 
 
 def _lines(read: int, pid: int, limit_s: float, row: Row) -> float:
