@@ -42,7 +42,7 @@ def figures(rows: Sequence[Row], versions: dict[str, str], of: int) -> dict[str,
     beside = on_gpu.totals(json.loads(ON_A_GPU.read_text("utf-8")))
     return {
         **{f"gpu_{name}": f"{value:.0f}" for name, value in beside.items()},
-        "gpu_step": f"{beside['step']:.1%}".replace("-", "−").replace("%", " %"),  # noqa: RUF001
+        "gpu_step": f"{beside['step']:.1%}".replace("-", "−").replace("%", " %"),
         "programs": f"{len(rows):,}",
         "of": f"{of:,}",
         "captured": f"{sum(row['captured'] for row in rows):,}",
