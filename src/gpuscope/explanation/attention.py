@@ -18,7 +18,14 @@ from gpuscope.explanation.attention_figures import (
     tile_of,
 )
 from gpuscope.explanation.limits import kernel_limiter
-from gpuscope.explanation.operators import interval_s, must_fit, precision, steady, target
+from gpuscope.explanation.operators import (
+    interval_s,
+    must_fit,
+    precision,
+    repeated_time,
+    steady,
+    target,
+)
 from gpuscope.explanation.registry import topic
 from gpuscope.explanation.wave_map import wave_map
 from gpuscope.hardware import Device
@@ -215,13 +222,7 @@ def _time(case: Attention) -> tuple[Block, ...]:
     facts = Facts(
         (
             Fact(Text("time by itself"), time, "s", origin, low, high),
-            Fact(
-                Text("time when repeated without pause"),
-                endless.device_s,
-                "s",
-                origin,
-                note=Text("at the clock that the power limit leaves"),
-            ),
+            repeated_time(endless, origin),
             Fact(Text("arithmetic"), case.flops, "flop", "computed", note=passes),
             Fact(Text("speed"), case.flops / time, "flop/s", origin),
             Fact(

@@ -29,6 +29,7 @@ from gpuscope.explanation.operators import (
     must_fit,
     peak_flops_per_s,
     precision,
+    repeated_time,
     steady,
     target,
     whole,
@@ -257,13 +258,7 @@ def _time(case: ConvCase) -> tuple[Block, ...]:
     facts = Facts(
         (
             Fact(Text("time by itself"), case.duration_s, "s", origin, low, high),
-            Fact(
-                Text("time when repeated without pause"),
-                endless.device_s,
-                "s",
-                origin,
-                note=Text("at the clock that the power limit leaves"),
-            ),
+            repeated_time(endless, origin),
             Fact(
                 Text("arithmetic"),
                 case.flops,

@@ -25,6 +25,7 @@ from gpuscope.explanation.operators import (
     kernels_of,
     must_fit,
     precision,
+    repeated_time,
     steady,
     target,
     total_s,
@@ -335,13 +336,7 @@ def _time(
     facts = Facts(
         (
             Fact(Text("time of one by itself"), found.duration_s, "s", origin, low, high),
-            Fact(
-                Text("time when repeated without pause"),
-                endless.device_s,
-                "s",
-                origin,
-                note=Text("at the clock that the power limit leaves"),
-            ),
+            repeated_time(endless, origin),
             Fact(
                 Text("arithmetic"), found.flops, "flop", "computed", note=verbatim("2 x M x N x K")
             ),

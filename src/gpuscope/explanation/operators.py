@@ -15,6 +15,7 @@ from gpuscope.cost.engine import cost_program
 from gpuscope.cost.power import limit_power, power_model, steady_state
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import CostedProgram, Kernel
+from gpuscope.document.blocks import Fact
 from gpuscope.document.quantities import Bytes, Hertz, Percent, Watts
 from gpuscope.document.text import Text, verbatim
 from gpuscope.errors import InvalidValueError, UnsupportedError
@@ -257,6 +258,17 @@ def steady(ops: Sequence[Op], on: Target, settings: Mapping[str, bool]) -> Stead
     limited = limit_power(costed, on.device, on.calibration)
     seconds = sum(total_s(item.kernels) for item in limited.ops)
     return Steady(seconds, None if limited is costed else _clock_left(costed, on))
+
+
+def repeated_time(endless: Steady, origin: str) -> Fact:
+    """The fact that an explanation tells of it, beside the time of one by itself."""
+    return Fact(
+        Text("time when repeated without pause"),
+        endless.device_s,
+        "s",
+        origin,
+        note=Text("at the clock that the power limit leaves"),
+    )
 
 
 def _clock_left(costed: CostedProgram, on: Target) -> Text | None:

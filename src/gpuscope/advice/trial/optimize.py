@@ -121,20 +121,7 @@ def optimize(
         InvalidValueError, UnknownNameError: a value, a change or a name that cannot be.
         InputFileError: a file is missing, or the earlier run was of something else.
     """
-    if not 0 < budget_s <= 7 * 86400:
-        raise InvalidValueError(
-            Text("A budget of {budget} seconds cannot be.", budget=Number(budget_s, "g")),
-            "",
-            Text("Type for example: --budget 10m"),
-        )
-    if not 1 <= processes <= 64:
-        raise InvalidValueError(
-            Text("{processes} processes cannot be.", processes=processes),
-            "",
-            Text("Type for example: --gpus 2"),
-        )
-    if objective not in get_args(Objective):
-        raise UnknownNameError("objective", objective, get_args(Objective))
+    _check(budget_s, processes, objective)
     from gpuscope.advice.user_changes import load_own
 
     began = time.monotonic()
@@ -163,6 +150,23 @@ def optimize(
     host = HostBench(store.folder, budget_s, bench, before is not None, work.share, on_progress)
     candidates = find_candidates(_workload(located, options), asked, accelerator, on_progress, host)
     return _Optimization(work, store, candidates, before).run()
+
+
+def _check(budget_s: float, processes: int, objective: str) -> None:
+    if not 0 < budget_s <= 7 * 86400:
+        raise InvalidValueError(
+            Text("A budget of {budget} seconds cannot be.", budget=Number(budget_s, "g")),
+            "",
+            Text("Type for example: --budget 10m"),
+        )
+    if not 1 <= processes <= 64:
+        raise InvalidValueError(
+            Text("{processes} processes cannot be.", processes=processes),
+            "",
+            Text("Type for example: --gpus 2"),
+        )
+    if objective not in get_args(Objective):
+        raise UnknownNameError("objective", objective, get_args(Objective))
 
 
 @dataclass(frozen=True, slots=True)
