@@ -47,11 +47,13 @@ ALLOWED = {
     "learn": f"{_TO_RUNS} api explanation kernel_lens",
     "advice": f"{_TO_RUNS} atomic runtime capturing prediction api loading measurement explanation",
     "invariants": "errors hardware cost timeline analysis run",
+    "serving": f"{_TO_RUNS} atomic capturing api",
     "doctor": f"{_TO_TIME} analysis measurement explanation",
     "watch": "errors atomic hardware analysis run loading measurement explanation",
-    "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants",
+    "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants"
+    " serving",
     "cli": f"{_TO_RUNS} atomic api sweeping loading measurement explanation kernel_lens learn"
-    " doctor watch advice views",
+    " doctor watch advice views serving",
     "__main__": "cli",
 }
 """What each room may import."""

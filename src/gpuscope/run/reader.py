@@ -58,7 +58,7 @@ def load_document(path: str | Path) -> Json:
         InputFileError: the file is missing, cut off, not JSON, of another kind, or written by a
             newer version.
     """
-    document = _parse(Path(path))
+    document = parsed_file(Path(path))
     schema = document.get("schema") if isinstance(document, dict) else None
     if not isinstance(document, dict) or schema not in SCHEMAS:
         raise InputFileError(
@@ -218,7 +218,12 @@ def _check_analysis(found: Analysis, place: str) -> None:
         check_lengths(both, f"{place}.ranks.calls[{number}]")
 
 
-def _parse(path: Path) -> object:
+def parsed_file(path: Path) -> object:
+    """What a saved JSON document holds; strings that a terminal would obey made harmless.
+
+    Raises:
+        InputFileError: the file is missing, cut off, or not JSON.
+    """
     from gpuscope.outside.plain import file_bytes
 
     try:
