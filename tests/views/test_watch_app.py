@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import math
 import time
 
@@ -178,3 +179,21 @@ def test_keys_are_shown() -> None:
     _, text = drive(Source(samples(training, 3)))
     for key in ("q quit", "p pause", "l 中文", "h help"):
         assert key in text
+
+
+@pytest.mark.parametrize(("every_s", "pictures"), [(1.0, 3 + 9), (0.1, 3 + 9), (2.0, 30)])
+def test_of_quick_samples_every_third_is_drawn(every_s: float, pictures: int, monkeypatch) -> None:
+    """To draw is what costs; the first few, and slow ones, are drawn as they come."""
+    app, drawn = WatchApp(Source([])), []
+    monkeypatch.setattr(app, "redraw", lambda: drawn.append(app.history.latest("node1").unix_s))
+    for number, sample in enumerate(samples(training, 30)):
+        app._take((dataclasses.replace(sample, unix_s=1e9 + number * every_s, host="node1"),))
+    assert len(drawn) == pictures
+    assert drawn[-1] == app.history.latest("node1").unix_s
+
+
+def test_a_key_draws_at_once(monkeypatch) -> None:
+    app, drawn = WatchApp(Source([])), []
+    monkeypatch.setattr(app, "redraw", lambda: drawn.append(app.lang))
+    app.action_language()
+    assert drawn == ["zh"]

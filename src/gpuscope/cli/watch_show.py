@@ -227,6 +227,7 @@ def _live(wanted: Wanted, source: Source, on_samples: OnSamples) -> None:
     require_package("textual", Text("The live view"), "watch")
     from gpuscope.views.watch_app import WatchApp
 
+    gc.freeze()  # what was imported stays: not looked through again and again
     app = WatchApp(source, wanted.lang, on_samples=on_samples, seconds=wanted.seconds)
     app.run()
     if app.failure is not None:

@@ -72,6 +72,8 @@ def harmless(tree: Made) -> Made:
 def _harmless(tree: Any) -> Any:
     if isinstance(tree, str):
         return one_line(tree) if type(tree) is str else tree
+    if tree is None or isinstance(tree, int | float):
+        return tree  # most of what there is
     if isinstance(tree, list):
         return [_harmless(each) for each in tree]
     if type(tree) is tuple:

@@ -181,8 +181,8 @@ _inspected = cache(inspect.type_info)
 
 def _with_nan(kind: inspect.Type, data: Any) -> Any:
     """The data with NaN for null where the type is a number, and 3 for 3.0 where it is whole."""
-    if isinstance(data, str | bool):
-        return data
+    if isinstance(data, int | str) or (isinstance(data, float) and not data.is_integer()):
+        return data  # what most data is, without a look at its type
     match kind, data:
         case inspect.FloatType(), None:
             return math.nan
@@ -199,9 +199,16 @@ def _with_nan(kind: inspect.Type, data: Any) -> Any:
         case inspect.DictType(), Mapping():
             return {key: _with_nan(kind.value_type, value) for key, value in data.items()}
         case inspect.DataclassType() | inspect.StructType(), Mapping():
-            own = {each.encode_name: each.type for each in kind.fields}
+            own = _fields(kind.cls)
             return {key: _with_nan(own[key], data[key]) for key in data if key in own}
     return data
+
+
+@cache
+def _fields(kind: type[Any]) -> dict[str, inspect.Type]:
+    """The types of a type's fields, by their names in data."""
+    known: Any = _inspected(kind)
+    return {each.encode_name: each.type for each in known.fields}
 
 
 def _bare(place: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import ClassVar
@@ -24,6 +25,12 @@ from gpuscope.watch.source import EndOfSamples, Source
 from gpuscope.watch.types import Sample
 
 MOST_PROCESSES = 24
+
+DRAWN_EVERY = 3
+"""Samples for each picture: to draw one costs more than to read and judge all three."""
+
+SLOW_S = 1.5
+"""Samples that come so far apart, and the first few, are all drawn."""
 
 OnSamples = Callable[[tuple[Sample, ...], History], None]
 
@@ -77,6 +84,8 @@ class WatchApp(App[None]):
         self._paused = False
         self._helps = False
         self._ended = False
+        self._taken = 0
+        self._newest_s = -math.inf
         self._stop = threading.Event()
         self._resume = threading.Event()
         self._resume.set()
@@ -227,7 +236,11 @@ class WatchApp(App[None]):
         self.history.add(samples)
         if self._on_samples is not None:
             self._on_samples(samples, self.history)
-        if not self._paused:
+        before_s, self._newest_s = self._newest_s, max((s.unix_s for s in samples), default=0.0)
+        self._taken += 1
+        slow = not 0 <= self._newest_s - before_s < SLOW_S
+        first = self._taken <= DRAWN_EVERY
+        if not self._paused and (slow or first or self._taken % DRAWN_EVERY == 0):
             self.redraw()
 
     def _end(self) -> None:

@@ -16,6 +16,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
@@ -104,6 +105,7 @@ class Lines(ScrollView, can_focus=False):
         super().__init__(id=id)
         self._lines: Drawn = []
         self._strips: list[Strip] = []
+        self._style = Style.null()
 
     def put(self, what: RenderableType | None, width: int) -> None:
         """Show this from now on.
@@ -121,6 +123,7 @@ class Lines(ScrollView, can_focus=False):
             if y < len(new):
                 strips[y] = Strip(harmless_segments(new[y]))
         self._strips = strips
+        self._style = self.rich_style  # worked out from the style sheet: not for each line
         if len(new) != len(old):
             self.virtual_size = Size(0, len(new))
             self.refresh(layout=True)
@@ -135,4 +138,4 @@ class Lines(ScrollView, can_focus=False):
         at = y + self.scroll_offset.y
         strip = self._strips[at] if at < len(self._strips) else Strip.blank(0)
         width = self.size.width
-        return strip.adjust_cell_length(width).apply_style(self.rich_style)
+        return strip.adjust_cell_length(width).apply_style(self._style)

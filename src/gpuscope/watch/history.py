@@ -46,10 +46,7 @@ class History:
             kept.append(sample)
             while kept[0].unix_s < sample.unix_s - self._kept_s:
                 kept.popleft()
-            recent = self.recent(sample.host, WINDOW_S)
-            self._verdicts[sample.host] = tuple(
-                judge(recent, device.info.index) for device in sample.devices
-            )
+            self._verdicts.pop(sample.host, None)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -66,7 +63,12 @@ class History:
         return self._samples[host][-1]
 
     def verdicts(self, host: str) -> tuple[Verdict, ...]:
-        """One a device of the newest sample, in its order."""
+        """One a device of the newest sample, in its order; judged when first asked for."""
+        if host not in self._verdicts:
+            recent = self.recent(host, WINDOW_S)
+            self._verdicts[host] = tuple(
+                judge(recent, device.info.index) for device in recent[-1].devices
+            )
         return self._verdicts[host]
 
     def recent(self, host: str, seconds: float) -> list[Sample]:
@@ -130,6 +132,8 @@ class _Curve:
         self._step_s = step_s
         self._read_until_s = -math.inf
         self._sums: dict[int, tuple[float, int]] = {}
+        self._means: list[float | None] = []
+        self._last = 0
 
     def follow(
         self, samples: deque[Sample], columns: int, figure: Callable[[Sample], float | None]
@@ -137,6 +141,9 @@ class _Curve:
         """Read what is new; return the last columns."""
         last = int(samples[-1].unix_s // self._step_s)
         oldest = last - columns + 1
+        gone = min(last - self._last, columns) if self._means else columns
+        self._means = self._means[gone:] + [None] * gone
+        self._last = last
         for sample in reversed(samples):
             place = int(sample.unix_s // self._step_s)
             if sample.unix_s <= self._read_until_s or place < oldest:
@@ -145,8 +152,8 @@ class _Curve:
             if value is not None:
                 total, count = self._sums.get(place, (0.0, 0))
                 self._sums[place] = (total + value, count + 1)
+                self._means[place - oldest] = (total + value) / (count + 1)
         self._read_until_s = samples[-1].unix_s
         if len(self._sums) > 2 * columns:
             self._sums = {p: found for p, found in self._sums.items() if p >= oldest}
-        found = (self._sums.get(place) for place in range(oldest, last + 1))
-        return [pair[0] / pair[1] if pair else None for pair in found]
+        return list(self._means)

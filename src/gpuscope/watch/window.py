@@ -130,8 +130,12 @@ def pcie_peak_bytes_per_s(device: DeviceSample) -> float | None:
 
 def mean(values: Iterable[float | None]) -> float | None:
     """The mean of what was read; None where nothing was."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    total, count = 0.0, 0
+    for value in values:
+        if value is not None:
+            total += value
+            count += 1
+    return total / count if count else None
 
 
 def power_share_of(device: DeviceSample) -> float | None:
