@@ -205,7 +205,7 @@ def _with_nan(kind: inspect.Type, data: Any) -> Any:
 
 
 @cache
-def _fields(kind: type[Any]) -> dict[str, inspect.Type]:
+def _fields(kind: Any) -> dict[str, inspect.Type]:
     """The types of a type's fields, by their names in data."""
     known: Any = _inspected(kind)
     return {each.encode_name: each.type for each in known.fields}
