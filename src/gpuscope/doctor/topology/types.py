@@ -52,11 +52,6 @@ class PcieLink:
         """What it carries now, one direction."""
         return pcie_bytes_per_s(self.generation, self.width)
 
-    @property
-    def possible_bytes_per_s(self) -> float | None:
-        """What it could carry, one direction."""
-        return pcie_bytes_per_s(self.max_generation, self.max_width)
-
 
 def pcie_bytes_per_s(generation: int | None, width: int | None) -> float | None:
     """Return the rate of a PCIe link, one direction, from the catalogue; None if it has none."""
