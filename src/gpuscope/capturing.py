@@ -217,14 +217,21 @@ def with_file(file: UserBuild, function: Callable[..., Any]) -> Any:
 
 
 def _with_file(file: UserBuild, function: Callable[..., Any]) -> Any:
-    return function(file.load())
+    from gpuscope.program.capture.endless import Watch
+
+    with Watch():
+        loaded = file.load()
+    return function(loaded)
 
 
 def _loaded(function: Callable[..., Any], found: Resolved, *arguments: Any) -> Any:
     """In that process: the file imported, and then the function."""
     from gpuscope.program.guard import elsewhere
 
-    loaded = found.loaded()
+    from gpuscope.program.capture.endless import Watch
+
+    with Watch():
+        loaded = found.loaded()
     if found.file is not None:
         elsewhere.imported_before_capture()
     return function(loaded, *arguments)

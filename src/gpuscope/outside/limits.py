@@ -1,5 +1,7 @@
 """What reading one file may cost: every limit in one place.
 
+(What running code without a device may cost stands in `program/capture/endless.py`.)
+
 A small file can be made to cost gigabytes or hours: a gzip file of zeros, a pickle whose keys hold
 each other, a view that calls itself. Readers of files from others stop at these limits and say so.
 They leave room for real recordings many times over; the environment variable GPUSCOPE_LIMITS
@@ -76,7 +78,7 @@ def factor() -> float:
     if not 0 < found < math.inf:
         raise InvalidValueError(
             Text("{variable} is '{given}'.", variable=VARIABLE, given=given[:40]),
-            Text("It multiplies the limits of what reading a file may cost."),
+            Text("It multiplies the limits of what reading a file, or running code, may cost."),
             Text("Give a number above 0: {variable}=10", variable=VARIABLE),
         )
     return found

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpuscope.document.text import Text
@@ -56,7 +57,8 @@ def capture(
 
     Raises:
         WorkloadError: `build` or the step raised, or `build` returned no step.
-        CaptureError: an operator cannot be captured and `strict` is set.
+        CaptureError: an operator cannot be captured and `strict` is set; or the code of a user
+            comes to no end.
         MissingPackageError: torch is not installed.
     """
     require_package("torch", Text("Capturing a workload"), "torch")
@@ -65,7 +67,11 @@ def capture(
 
     with alone():
         started = time.perf_counter()
-        with without_garbage_collection(), _capturing(strict, world) as recorder:
+        with (
+            without_garbage_collection(),
+            _capturing(strict, world) as recorder,
+            _watched(build) as recorder.watch,
+        ):
             named = name or getattr(build, "__name__", "workload")
             phases = Phases(recorder, lambda: _program(recorder, named, task), observer)
             if isinstance(build, Script):
@@ -76,6 +82,17 @@ def capture(
             assert program is not None
         took_s = time.perf_counter() - started
     return _complete(program, phases.compiled, samples, tokens, took_s)
+
+
+def _watched(build: Any) -> Any:
+    """Code of a user's may run for ever; what gpuscope brings along does not."""
+    guard = sys.modules.get("gpuscope.program.guard.elsewhere")
+    named = getattr(getattr(build, "func", build), "__module__", "") or ""
+    if named.startswith("gpuscope.") and not (guard and guard.inside.is_set()):
+        return nullcontext()
+    from gpuscope.program.capture.endless import Watch
+
+    return Watch()
 
 
 class _Uncollected:

@@ -75,6 +75,7 @@ class Recorder(StepWriter, TorchDispatchMode):
         self.values = Values()
         self.host_values = HostValues(generator)
         self.away = self.over = False
+        self.watch: Any = None
         self._turn = threading.RLock()
         self.unsupported: dict[str, None] = {}
         self.replay = Replay(fake)
@@ -142,6 +143,8 @@ class Recorder(StepWriter, TorchDispatchMode):
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args and isinstance(args[0], FakeTensor) and args[0].fake_mode is not self.fake:
             return func(*args, **kwargs)  # somebody asks for shapes only
+        if self.watch is not None:
+            self.watch.operator()
         facts = self._facts_of(func)
         if facts.communicates:
             return collectives.run(self, func, facts, args, kwargs)
@@ -344,7 +347,7 @@ class Recorder(StepWriter, TorchDispatchMode):
         if value is None and tensor.constant is not None:
             value = tensor.constant.item()
         elif value is None:
-            value = self.values.scalar(self._storage_id(tensor), tensor.dtype)
+            value = self.value_of(tensor)
         sync = "item" if on_device(tensor) else ""
         self.append(facts.name, facts.overload, (self.spec(tensor),), (), {}, sync=sync)
         return value
@@ -376,6 +379,8 @@ class Recorder(StepWriter, TorchDispatchMode):
 
     def value_of(self, tensor: torch.Tensor) -> Any:
         """The value taken for every element of a tensor that the host reads."""
+        if self.watch is not None:
+            self.watch.read()
         return self.values.scalar(self._storage_id(tensor), tensor.dtype)
 
     # ---- writing down -------------------------------------------------------------------

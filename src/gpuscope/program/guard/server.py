@@ -23,7 +23,8 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
-from gpuscope.errors import RefusedError
+from gpuscope.errors import GpuscopeError, RefusedError
+from gpuscope.program.capture import endless
 from gpuscope.program.guard import Held, elsewhere, enter
 from gpuscope.program.guard.elsewhere import Answer, Request, receive_bytes, send_bytes
 from gpuscope.program.user_code import is_library
@@ -218,7 +219,9 @@ def _run(fork: _Fork) -> None:
         os.close(nowhere)
     elsewhere.inside.set()
     before = set(sys.modules)
+    endless.give_up = lambda error: _ended(fork, error)
     answer = _answer(fork.request, fork.scratch)
+    endless.give_up = None
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -232,6 +235,13 @@ def _run(fork: _Fork) -> None:
     lists = ([n for n in new if n in first], [n for n in new if n not in first])
     fork.imported.write("\n".join(" ".join(names) for names in lists).encode())
     fork.imported.flush()
+
+
+def _ended(fork: _Fork, error: GpuscopeError) -> None:
+    """End this process with an error as its answer, from a thread beside what never ends."""
+    fork.result.write(pickle.dumps(Answer(error=elsewhere.taken_apart(error)), protocol=5))
+    fork.result.flush()
+    os._exit(0)
 
 
 def _answer(request: Request, scratch: str) -> Answer:
