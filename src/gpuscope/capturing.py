@@ -226,9 +226,8 @@ def _with_file(file: UserBuild, function: Callable[..., Any]) -> Any:
 
 def _loaded(function: Callable[..., Any], found: Resolved, *arguments: Any) -> Any:
     """In that process: the file imported, and then the function."""
-    from gpuscope.program.guard import elsewhere
-
     from gpuscope.program.capture.endless import Watch
+    from gpuscope.program.guard import elsewhere
 
     with Watch():
         loaded = found.loaded()

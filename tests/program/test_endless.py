@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 
 import gpuscope as gs
 from gpuscope.errors import CaptureError, InvalidValueError
