@@ -171,7 +171,8 @@ def _loop_around(frames: list[FrameType]) -> tuple[str, int, bool]:
                 tree = ast.parse("".join(linecache.getlines(file)))
             except SyntaxError:
                 continue
-            around = [n.lineno for n in ast.walk(tree) if _is_around(n, kind, at)]
+            nodes: Iterator[Any] = ast.walk(tree)
+            around = [n.lineno for n in nodes if _is_around(n, kind, at)]
             if around:
                 return file, max(around), True
     if not frames:
