@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.models import Model, find
@@ -267,9 +268,30 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         samples=settings.batch * copies,
         tokens=None if tokens is None else tokens * copies,
         dtype=settings.dtype,
-        notes=(*model.notes, *(() if world is None else (_COPIES,))),
+        notes=(
+            *model.notes,
+            *(() if world is None else (_COPIES,)),
+            *beyond_context(
+                settings.context + 1 if settings.task == "decode" else settings.seq,
+                model.context(settings),
+            ),
+        ),
         at_depth=at_depth if model.layers else None,
         world=world,
+    )
+
+
+def beyond_context(tokens: int, context: int | None) -> tuple[Text, ...]:
+    """What to say of a sequence of so many tokens where a model was made for fewer."""
+    if context is None or tokens <= context:
+        return ()
+    return (
+        Text(
+            "A sequence of {tokens} tokens is longer than the {context} that the model was made "
+            "for: it runs, but what it computes there was never trained.",
+            tokens=Number(tokens, ","),
+            context=Number(context, ","),
+        ),
     )
 
 
@@ -294,7 +316,10 @@ def _of_job(model: Model, options: WorkloadOptions, asked: ParallelOptions) -> W
         samples=job.plan.global_batch,
         tokens=job.plan.global_batch * job.tokens,
         dtype=job.compute_dtype,
-        notes=prepared.notes,
+        notes=(
+            *prepared.notes,
+            *beyond_context(job.tokens, job.size.context if job.size.positions == "rope" else None),
+        ),
         at_depth=prepared.at_depth,
         equal_layers=prepared.equal_layers,
         world=prepared.world,

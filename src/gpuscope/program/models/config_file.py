@@ -104,6 +104,7 @@ def model_of_config(path: Path) -> Model:
         tokens=text_tokens,
         notes=tuple(notes),
         size=spec.size if spec.kind == "causal" else None,
+        context=spec.context,
     )
 
 

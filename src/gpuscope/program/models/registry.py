@@ -40,6 +40,8 @@ class Model:
         notes: what a reader of the result should know about how the model is built.
         size: of a decoder, its sizes for a ready-made parallel program; None for other models.
             Raises UnsupportedError where the architecture has none.
+        context: tokens that it was made for, where a longer sequence runs all the same (rotary
+            positions); None for any other. Called after `load`.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Model:
     tokens: Callable[[Settings], int | None] = lambda settings: None
     notes: tuple[str, ...] = ()
     size: Callable[[], TransformerSize] | None = None
+    context: Callable[[Settings], int | None] = lambda settings: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,12 @@ class TransformersSpec:
         import_transformers(f"models.{self.package}.modeling_{self.package}")
         self._builders()
 
+    def context(self, settings: Settings) -> int | None:
+        """A `Model.context`; call it after `load`."""
+        from gpuscope.program.models.building.transformers_models import rotary_context
+
+        return rotary_context(self, settings)
+
     def size(self) -> TransformerSize:
         """A `Model.size`: the decoder's sizes.
 
@@ -133,6 +139,7 @@ def causal_model(
         tokens=text_tokens,
         notes=notes,
         size=spec.size,
+        context=spec.context,
     )
 
 

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError
 from gpuscope.program.capture.patches import alone, patches
 from gpuscope.program.models.building.float8 import use_float8
 from gpuscope.program.models.building.precision import (
@@ -16,7 +20,7 @@ from gpuscope.program.models.building.precision import (
     set_matmul_precision,
 )
 from gpuscope.program.models.settings import Settings
-from gpuscope.program.models.transformers_spec import TransformersSpec
+from gpuscope.program.models.transformers_spec import TransformersSpec, target_length
 
 
 def make_config(spec: TransformersSpec, settings: Settings) -> Any:
@@ -55,6 +59,7 @@ def make_model(spec: TransformersSpec, settings: Settings) -> Any:
     with new_weights(settings), _initialised_if_real(settings.device):
         model = getattr(package, spec.model)(config)
     model.tie_weights()
+    _refuse_beyond_positions(model, spec, settings)
     if getattr(model, "loss_type", "") is None:
         # GPT-2's class name is not in transformers' table of losses, which then warns and takes
         # this one.
@@ -64,6 +69,54 @@ def make_model(spec: TransformersSpec, settings: Settings) -> Any:
     if settings.dtype == "fp8":
         use_float8(model, training=settings.task == "train")
     return model.train(settings.task == "train")
+
+
+def rotary_context(spec: TransformersSpec, settings: Settings) -> int | None:
+    """Tokens that a model with rotary positions is made for; None for any other."""
+    config = make_config(spec, settings)
+    rotary = getattr(config, "rope_parameters", None) or hasattr(config, "rope_theta")
+    return getattr(config, "max_position_embeddings", None) if rotary else None
+
+
+def _refuse_beyond_positions(model: Any, spec: TransformersSpec, settings: Settings) -> None:
+    """Learned positions are a table: a device reads beyond its end, or stops.
+
+    Raises:
+        InvalidValueError: the sequence is longer than the table.
+    """
+    if spec.kind == "vision":
+        return
+    for name, module in model.named_modules():
+        last = name.rpartition(".")[2]
+        if not isinstance(module, torch.nn.Embedding) or not ("pos" in last or last == "wpe"):
+            continue
+        before = getattr(module, "offset", 0) or (module.padding_idx or -1) + 1
+        positions = module.num_embeddings - before
+        tokens = _tokens_at(name, spec, settings)
+        if tokens <= positions:
+            continue
+        decoding = settings.task == "decode"
+        raise InvalidValueError(
+            Text(
+                "A sequence of {tokens} tokens is longer than the model's {context} positions.",
+                tokens=tokens,
+                context=positions,
+            ),
+            Text("Its positions are a table that was learned."),
+            Text("Type: --context {context}", context=positions - 1)
+            if decoding
+            else Text("Type: --seq {context}", context=positions),
+        )
+
+
+def _tokens_at(name: str, spec: TransformersSpec, settings: Settings) -> int:
+    """Tokens that a table of positions of that name is asked for."""
+    if spec.kind in ("seq2seq", "speech"):
+        if "decoder" not in name:
+            return settings.seq if spec.kind == "seq2seq" else 0
+        if settings.task != "decode" and spec.kind == "seq2seq":
+            return target_length(settings.seq)
+    return settings.context + 1 if settings.task == "decode" else settings.seq
 
 
 def _recompute(model: Any) -> None:
