@@ -27,6 +27,7 @@ class Job:
         own_changes: paths of Python files that register further changes.
         allow_writes: what a script writes is real, else it goes to a copy of the files.
         rank, processes: of a distributed workload.
+        beside: the process whose private copy of the files this one shares (`guard.enter`).
         last_pass: of a script: the pass over its loader that begins again as often as needed; 0:
             loaders end as they do.
     """
@@ -44,6 +45,7 @@ class Job:
     allow_writes: bool = False
     rank: int = 0
     processes: int = 1
+    beside: int | None = None
     last_pass: int = 0
 
     def line(self) -> str:

@@ -30,6 +30,9 @@ Message = dict[str, Any]
 _MODULE = "gpuscope.advice.trial.worker"
 _LINES = 200
 
+_COPY_S = 60.0
+"""The first of several ranks has its copy of the files in less, before it imports anything."""
+
 SHORT_STEP_S = 0.1
 """A block of steps shorter than this is preceded by a step that is not timed, so that what the
 other process left in caches does not count."""
@@ -76,13 +79,30 @@ class Variant:
     _broken: bool = False
 
     def start(self) -> None:
-        """Start its processes and tell them their job."""
+        """Start its processes and tell them their job.
+
+        Raises:
+            TrialFailure: the first of several failed at once.
+        """
         self.began = time.perf_counter()
         environment = children.environment(self.environment)
         if self.job.processes > 1:
             environment |= _rendezvous(self.job.processes)
-        for rank in range(self.job.processes):
-            self._start(replace(self.job, rank=rank), environment)
+        self._start(self.job, environment)
+        if self.job.processes > 1:
+            beside = self._copy_of_first()
+            for rank in range(1, self.job.processes):
+                self._start(replace(self.job, rank=rank, beside=beside), environment)
+
+    def _copy_of_first(self) -> int:
+        """The first rank, where it has a private copy of the files; 0 where it has none.
+
+        Raises:
+            TrialFailure: it failed before.
+        """
+        first = self._processes[0]
+        held = self._answer(first, "held", time.perf_counter() + _COPY_S)
+        return first.process.pid if held["way"] == "overlay" else 0
 
     def _start(self, job: Job, environment: dict[str, str]) -> None:
         if job.processes > 1:

@@ -49,8 +49,10 @@ def main() -> None:
         return
     job = Job.of_line(message["job"])
     try:
-        if not job.allow_writes and _is_users(job):
-            _keep_files(job, channel, scratch)
+        guarded = not job.allow_writes and _is_users(job)
+        way = _keep_files(job, channel, scratch) if guarded else ""
+        if job.processes > 1 and job.rank == 0:
+            channel.send({"held": {"way": way}})
         _begin(job, channel)
     except BaseException as error:
         _fail(channel, error)
@@ -62,11 +64,15 @@ def _is_users(job: Job) -> bool:
     return job.target.kind == "script" or ".py:" in job.target.name
 
 
-def _keep_files(job: Job, channel: Channel, scratch: str) -> None:
+def _keep_files(job: Job, channel: Channel, scratch: str) -> str:
     """Have the user's code leave nothing behind, from before anything of it runs.
 
-    Ranks of one job work together through the system (shared memory, handles of the device), which
-    processes that are shut off from each other may not: they get no overlay.
+    Ranks of one job share a copy, the first one's: they meet in files, and work together through
+    the system (shared memory, handles of the device), which processes that are shut off from each
+    other may not.
+
+    Returns:
+        Which way holds.
     """
     from gpuscope.advice.trial.device_sharing import Sharing
     from gpuscope.program.guard import enter
@@ -80,7 +86,11 @@ def _keep_files(job: Job, channel: Channel, scratch: str) -> None:
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.makedirs(os.environ.get(variable, scratch), exist_ok=True)
     real = (*caches(), *Sharing(job.share).files)
-    enter(job.target.name, scratch, real, alone=job.processes == 1, network=True, refuse=refused)
+    alone = job.processes == 1
+    held = enter(
+        job.target.name, scratch, real, alone=alone, beside=job.beside, network=True, refuse=refused
+    )
+    return held.way
 
 
 def _end() -> None:

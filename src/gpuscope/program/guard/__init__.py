@@ -69,6 +69,7 @@ def enter(
     real: Sequence[str] = (),
     *,
     alone: bool = True,
+    beside: int | None = None,
     network: bool = False,
     refuse: Callable[[RefusedError], None] | None = None,
 ) -> Held:
@@ -81,8 +82,9 @@ def enter(
         script: to name in errors.
         scratch: an empty folder for the second way; the caller removes it.
         real: folders and files that may be written to.
-        alone: it works with no process that it did not start; else it gets no overlay, and the
-            kernel keeps nothing from it: either could part it from the others.
+        alone: it works with no process that it did not start; else the kernel refuses it nothing,
+            which could part it from the others.
+        beside: the process whose private copy it shares; None makes one, 0 does without.
         network: leave connections to the machine's own rules; other machines are refused by the
             second way all the same.
         refuse: told of each refusal before it is raised.
@@ -92,15 +94,15 @@ def enter(
     from gpuscope.program.guard.shadow import Shadow
 
     why = NO_OVERLAY if os.environ.get(NO_OVERLAY) else ""
-    if alone and not why:
-        from gpuscope.program.guard.overlay import enter_overlay
+    if beside != 0 and not why:
+        from gpuscope.program.guard.overlay import enter_overlay, join_overlay
 
         try:
-            enter_overlay(real, network=network)
+            join_overlay(beside) if beside else enter_overlay(real, network=network)
         except (OSError, AttributeError, ImportError) as error:  # a system that is not Linux
             why = getattr(error, "strerror", None) or str(error)
         else:
-            kept = keep_signals()
+            kept = alone and keep_signals()
             if network or not kept:
                 refusing.begin(script, refuse, signals=not kept, connections=network)
             return Held("overlay")

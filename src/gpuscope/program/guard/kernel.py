@@ -7,7 +7,15 @@ import os
 from functools import cache
 from typing import Any
 
-__all__ = ["filter_calls", "mount", "no_new_privileges", "system_call", "unmount", "unshare"]
+__all__ = [
+    "filter_calls",
+    "join",
+    "mount",
+    "no_new_privileges",
+    "system_call",
+    "unmount",
+    "unshare",
+]
 
 NEW_MOUNTS, NEW_USERS, NEW_NETWORK = 0x20000, 0x10000000, 0x40000000
 """`CLONE_NEWNS`, `CLONE_NEWUSER`, `CLONE_NEWNET` of `linux/sched.h`."""
@@ -38,6 +46,27 @@ def unshare(flags: int) -> None:
         OSError: the kernel refuses.
     """
     _checked(_library().unshare(flags), "unshare")
+
+
+def join(process: int, kind: str, flags: int) -> None:
+    """Go into a namespace of another process (`setns(2)`); nothing where it is this one's, too.
+
+    Args:
+        process: its number.
+        kind: as `/proc/PID/ns` calls it.
+        flags: the `NEW_...` of that kind.
+
+    Raises:
+        OSError: the kernel refuses, or the process is gone.
+    """
+    there, here = os.stat(f"/proc/{process}/ns/{kind}"), os.stat(f"/proc/self/ns/{kind}")
+    if there.st_ino == here.st_ino:
+        return
+    opened = os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _checked(_library().setns(opened, flags), f"setns {kind}")
+    finally:
+        os.close(opened)
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

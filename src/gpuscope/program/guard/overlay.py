@@ -28,7 +28,7 @@ from pathlib import Path
 from gpuscope.program.guard import kernel
 from gpuscope.program.guard.places import DEVICES, inside, real_path
 
-__all__ = ["enter_overlay"]
+__all__ = ["enter_overlay", "join_overlay"]
 
 _MOST = 512
 """Overlays, at most: a folder with many others mounted in it needs one for each of its folders."""
@@ -102,6 +102,20 @@ def enter_overlay(real: Sequence[str] = (), network: bool = False) -> None:
             _make_read_only(mount)
     with suppress(OSError):
         kernel.unmount(_HERE)
+    os.chdir(where)
+
+
+def join_overlay(process: int) -> None:
+    """Write to the same copy as another process does, which is there already.
+
+    To be called in a process of one thread.
+
+    Raises:
+        OSError: the kernel does not allow it, or that process is gone.
+    """
+    where = os.getcwd()
+    kernel.join(process, "user", kernel.NEW_USERS)
+    kernel.join(process, "mnt", kernel.NEW_MOUNTS)
     os.chdir(where)
 
 
