@@ -1,0 +1,252 @@
+"""A load on a real server: requests sent at their times, answers timed, a measured `Serving`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gpuscope.document.text import Text
+from gpuscope.errors import GpuscopeError, InvalidValueError
+from gpuscope.serving.client import failure, pace
+from gpuscope.serving.client.address import parse_address
+from gpuscope.serving.client.connection import Connection, connect, payload
+from gpuscope.serving.client.energy import Energy
+from gpuscope.serving.client.failure import NoAnswerError, ReplyError
+from gpuscope.serving.client.pace import Own, Patient
+from gpuscope.serving.client.probe import Door, Known, probe, with_text
+from gpuscope.serving.client.prompts import PATHS, Api, Prompts, Sort
+from gpuscope.serving.client.record import Record, as_serving
+from gpuscope.serving.client.reply import Reply, judged
+from gpuscope.serving.client.scrape import EVERY_S, MOST_PAGES
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.result import Serving
+
+AHEAD_S = 0.25
+"""Before its time, a request's connection is made: what it takes is none of the server's work."""
+
+MOST_IN_FLIGHT = 10_000
+"""Requests at a time; more is beyond one process."""
+
+Tell = Callable[[int, int], None]
+"""Is told how many requests are done, of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is wanted of a run.
+
+    Attributes:
+        url: of the server.
+        requests: the load.
+        model: its name; "" for the one that the server has.
+        api: "completions" or "chat".
+        prompts: "ids" or "words"; None for what the server takes.
+        tokenizer: a local one's file or folder; prompts are text of its tokens then.
+        timeout_s: the longest that an answer may take.
+        for_s: requests whose time is later are not sent; None for all.
+        engine_log: of the server's iterations.
+    """
+
+    url: str
+    requests: Requests
+    model: str = ""
+    api: Api = "completions"
+    prompts: Sort | None = None
+    tokenizer: str | None = None
+    timeout_s: float = 600.0
+    for_s: float | None = None
+    engine_log: str | None = None
+
+
+def run_load(asked: Asked, tell: Tell = lambda done, of: None) -> Serving:
+    """Load a server, and return what was measured.
+
+    Raises:
+        ServerError: the server cannot be asked.
+        NoAnswerError: every request failed.
+        UnknownNameError: the server has no such model.
+        InvalidValueError: the address or the load cannot be.
+    """
+    _check(asked)
+    selector = Patient()
+    with asyncio.Runner(loop_factory=lambda: pace.new_loop(selector)) as runner:
+        return runner.run(_Run(asked, selector, tell).go())
+
+
+def _check(asked: Asked) -> None:
+    if not 0 < asked.timeout_s <= 86_400:
+        raise InvalidValueError(
+            Text("A time limit lies between 0 and 24 hours."), "", Text("Type: --timeout 10m")
+        )
+    if asked.requests.concurrency > MOST_IN_FLIGHT:
+        raise InvalidValueError(
+            Text("One client holds {most} requests at most.", most=MOST_IN_FLIGHT),
+            "",
+            Text("Run several clients, on several machines."),
+        )
+
+
+@dataclass(slots=True)
+class _Run:
+    asked: Asked
+    selector: Patient
+    tell: Tell
+    own: Own = field(default_factory=Own)
+    record: Record = field(init=False)
+    pages: list[bytes] = field(default_factory=list)
+    done: int = 0
+    start_s: float = 0.0
+    door: Door = field(init=False)
+    prompts: Prompts = field(init=False)
+
+    async def go(self) -> Serving:
+        asked = self.asked
+        address = parse_address(asked.url)
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if not key.isascii() or not key.isprintable():
+            raise InvalidValueError(
+                Text("OPENAI_API_KEY holds what no header may."), "", Text("Set it anew.")
+            )
+        self.door = Door(address, address.context(), key, asked.timeout_s)
+        known = await probe(self.door, asked.model, asked.api, asked.prompts)
+        known = with_text(known, asked.tokenizer)
+        self.prompts = Prompts(asked.requests, known.model, known.form, asked.tokenizer)
+        self.record = Record.of(asked.requests)
+        with Energy(address.local) as energy:
+            await self._measured()
+        return self._result(known, energy.joules)
+
+    async def _measured(self) -> None:
+        """The run itself, between two looks at the server's metrics."""
+        await self._look()
+        looking = asyncio.create_task(self._keep_looking()) if self.pages else None
+        self.selector.backlogs_s.clear()
+        processor, self.start_s = time.process_time(), time.perf_counter() + AHEAD_S
+        try:
+            if self.asked.requests.concurrency:
+                await self._closed()
+            else:
+                await self._open()
+        finally:
+            if looking:
+                looking.cancel()
+        self.own.processor_s = time.process_time() - processor
+        self.own.wall_s = time.perf_counter() - self.start_s
+        self.own.backlogs_s = tuple(self.selector.backlogs_s)
+        if self.pages:
+            await self._look()
+
+    # -- the two loops ----------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """Each request at its time, whatever became of those before it."""
+        async with asyncio.TaskGroup() as group:
+            for row, at_s in enumerate(self.asked.requests.arrival_s.tolist()):
+                if self.asked.for_s is not None and at_s > self.asked.for_s:
+                    break
+                # Tasks are made little by little: a trace may hold a million requests.
+                await self._until(at_s - 2 * AHEAD_S)
+                group.create_task(self._one(row, at_s))
+
+    async def _one(self, row: int, at_s: float) -> None:
+        await self._until(at_s - AHEAD_S)
+        body = self._payload(row, keep=False)
+        connection: Connection | None = None
+        try:
+            connection = await self._connect()
+            await self._until(at_s)
+            await self._exchange(connection, row, at_s, body)
+        except ReplyError as error:
+            await self._until(at_s)
+            self._failed(row, at_s, error.args[0], connection)
+        finally:
+            if connection:
+                connection.close()
+
+    async def _closed(self) -> None:
+        """So many places; each sends its next request when its last one is answered."""
+        rows = iter(range(len(self.asked.requests)))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self.asked.requests.concurrency, len(self.asked.requests))):
+                group.create_task(self._place(rows))
+
+    async def _place(self, rows: object) -> None:
+        connection: Connection | None = None
+        await self._until(0.0)
+        free_s = 0.0
+        for row in rows:  # type: ignore[attr-defined]
+            if self.asked.for_s is not None and free_s > self.asked.for_s:
+                return
+            try:
+                body = self._payload(row, keep=True)
+                if connection is None or not connection.usable:
+                    connection = None
+                    connection = await self._connect()
+                await self._exchange(connection, row, free_s, body)
+            except ReplyError as error:
+                self._failed(row, free_s, error.args[0], connection)
+                await asyncio.sleep(0.01)  # a server that refuses is not stormed
+            free_s = self._now()
+        if connection:
+            connection.close()
+
+    async def _exchange(
+        self, connection: Connection, row: int, intended_s: float, body: bytes
+    ) -> None:
+        sent = connection.ask(body) - self.start_s
+        self.record.sent(row, intended_s, sent)
+        self.own.lateness_s.append(sent - intended_s)
+        reply = await connection.answer(self.asked.timeout_s)
+        problem = judged(reply)
+        if problem is None:
+            self.record.answered(row, reply, self.start_s)
+        else:
+            self.record.failed(row, intended_s, self._now(), problem, reply.status)
+        self._count()
+
+    # -- small steps ------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return time.perf_counter() - self.start_s
+
+    async def _until(self, at_s: float) -> None:
+        left = at_s - self._now()
+        if left > 0:
+            await asyncio.sleep(left)
+
+    async def _connect(self) -> Connection:
+        return await connect(self.door.address, self.door.context, self.asked.timeout_s)
+
+    def _payload(self, row: int, keep: bool) -> bytes:
+        path = PATHS[self.prompts.form.api]
+        return payload(self.door.address, path, self.prompts.body(row), self.door.key, keep=keep)
+
+    def _failed(
+        self, row: int, intended_s: float, reason: Text, connection: Connection | None
+    ) -> None:
+        reply = connection.reply if connection else Reply()
+        self.record.failed(row, intended_s, self._now(), reason, reply.status)
+        self._count()
+
+    def _count(self) -> None:
+        self.done += 1
+        self.tell(self.done, len(self.asked.requests))
+
+    async def _look(self) -> None:
+        reply = await self.door.get("/metrics")
+        if reply is not None and reply.status == 200 and reply.body:
+            self.pages.append(bytes(reply.body))
+
+    async def _keep_looking(self) -> None:
+        while len(self.pages) < MOST_PAGES:
+            await asyncio.sleep(EVERY_S)
+            await self._look()
+
+    def _result(self, known: Known, energy_j: float | None) -> Serving:
+        return as_serving(self.asked, known, self.record, self.own, self.pages, energy_j)
