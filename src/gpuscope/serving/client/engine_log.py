@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import numpy as np
+from gpuscope.serving.result import Iterations
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
-from gpuscope.serving.result import Iterations
 
 _LINE = re.compile(
     r"(?:Engine (?P<engine>\d{1,6}): )?Iteration\((?P<index>\d{1,12})\): "
@@ -53,11 +53,11 @@ def read_iterations(path: str | Path) -> Iterations:
             "",
             Text("Start the server with: vllm serve ... --enable-logging-iteration-details"),
         )
-    prefill, decode, seconds, engines = (np.array(column) for column in zip(*rows, strict=True))
+    prefill, decode, took_s, engines = (np.array(column) for column in zip(*rows, strict=True))
     return Iterations(
-        start_s=_starts(seconds, engines),
+        start_s=_starts(took_s, engines),
         steps=np.ones(len(rows), np.int64),
-        device_s=seconds,
+        device_s=took_s,
         prefill_tokens=prefill.astype(np.int64),
         decode_sequences=decode.astype(np.int64),
         replica=engines.astype(np.int64),

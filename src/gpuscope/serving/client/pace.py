@@ -23,7 +23,7 @@ LEAST_LATE_S = 0.005
 MOST_BUSY = 0.9
 
 
-class Patient(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
+class Patient(selectors.DefaultSelector):
     """A selector that gives ready sockets a few at a time.
 
     Attributes:
@@ -36,9 +36,7 @@ class Patient(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
         self._since_s = 0.0
         self.backlogs_s: list[float] = []
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, int]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """The next few sockets that are ready, of those that were when it last looked."""
         if not self._waiting:
             if self._since_s:

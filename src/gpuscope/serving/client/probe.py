@@ -177,9 +177,7 @@ async def _tried(
 def _refusals(form: Form, sort: Sort | None) -> list[Text]:
     found = []
     if not form.ignore_eos:
-        found.append(
-            Text("The server refuses ignore_eos: answers may be shorter than asked for.")
-        )
+        found.append(Text("The server refuses ignore_eos: answers may be shorter than asked for."))
     if form.api == "completions" and form.sort == "words" and sort is None:
         found.append(Text("The server refuses token ids: prompts are words."))
     if not form.usage:

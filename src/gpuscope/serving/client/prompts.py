@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from gpuscope.serving.requests import Requests
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, require_package
-from gpuscope.serving.requests import Requests
 
 Api = Literal["completions", "chat"]
 Sort = Literal["ids", "words", "text"]

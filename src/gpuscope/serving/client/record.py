@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.result import FAILED, FINISHED, TIMEOUT, Iterations, Served, Serving
 
 from gpuscope.document.quantities import Count, Percent, Seconds
 from gpuscope.document.text import Text, sentences
@@ -16,15 +18,6 @@ from gpuscope.serving.client.failure import NoAnswerError
 from gpuscope.serving.client.pace import Own
 from gpuscope.serving.client.probe import Known
 from gpuscope.serving.client.reply import Reply
-from gpuscope.serving.requests import Requests
-from gpuscope.serving.result import (
-    FAILED,
-    FINISHED,
-    TIMEOUT,
-    Iterations,
-    Served,
-    Serving,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,13 +125,13 @@ class Record:
         begun = int((self.status >= 0).sum())
         most = Counter(self.reason[self.reason >= 0].tolist()).most_common(1)
         if not most:
-            raise NoAnswerError(Text("No request was sent."), "", Text("Allow more time: --for 60s"))
+            raise NoAnswerError(
+                Text("No request was sent."), "", Text("Allow more time: --for 60s")
+            )
         at = most[0][0]
         raise NoAnswerError(
             Text("All {count} requests failed.", count=Count(begun)),
-            sentences(
-                Text("{count} of them:", count=Count(most[0][1])), self.reasons[at]
-            ),
+            sentences(Text("{count} of them:", count=Count(most[0][1])), self.reasons[at]),
             failure.next_step(self.reasons[at], self.http[at], url),
         )
 

@@ -6,26 +6,24 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import numpy as np
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.result import Serving
 
 from gpuscope.document.text import Text
-from gpuscope.errors import GpuscopeError, InvalidValueError
-from gpuscope.serving.client import failure, pace
+from gpuscope.errors import InvalidValueError
+from gpuscope.serving.client import pace
 from gpuscope.serving.client.address import parse_address
 from gpuscope.serving.client.connection import Connection, connect, payload
 from gpuscope.serving.client.energy import Energy
-from gpuscope.serving.client.failure import NoAnswerError, ReplyError
+from gpuscope.serving.client.failure import ReplyError
 from gpuscope.serving.client.pace import Own, Patient
 from gpuscope.serving.client.probe import Door, Known, probe, with_text
 from gpuscope.serving.client.prompts import PATHS, Api, Prompts, Sort
 from gpuscope.serving.client.record import Record, as_serving
 from gpuscope.serving.client.reply import Reply, judged
 from gpuscope.serving.client.scrape import EVERY_S, MOST_PAGES
-from gpuscope.serving.requests import Requests
-from gpuscope.serving.result import Serving
 
 AHEAD_S = 0.25
 """Before its time, a request's connection is made: what it takes is none of the server's work."""

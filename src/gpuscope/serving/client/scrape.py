@@ -94,7 +94,9 @@ def summed_up(before: Page, during: Sequence[Page], after: Page) -> dict[str, fl
         if grown is not None:
             found[key] = grown
     for key, names in _GAUGES.items():
-        values = [page.sums[name] for page in (*during, after) for name in names if name in page.sums]
+        values = [
+            page.sums[name] for page in (*during, after) for name in names if name in page.sums
+        ]
         if values:
             found[f"{key}_mean"] = sum(values) / len(values)
             found[f"{key}_max"] = max(values)
@@ -109,7 +111,7 @@ def kv_size(page: Page) -> tuple[int | None, int | None]:
 def _whole(info: dict[str, str], names: Iterable[str]) -> int | None:
     for name in names:
         text = info.get(name, "")
-        if text.isdigit() and 0 < int(text[:12]):
+        if text.isdigit() and int(text[:12]) > 0:
             return int(text[:12])
     return None
 
