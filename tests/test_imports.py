@@ -47,7 +47,7 @@ ALLOWED = {
     "learn": f"{_TO_RUNS} api explanation kernel_lens",
     "advice": f"{_TO_RUNS} atomic runtime capturing prediction api loading measurement explanation",
     "invariants": "errors hardware cost timeline analysis run",
-    "serving": f"{_TO_RUNS} atomic capturing api",
+    "serving": f"{_TO_RUNS} atomic capturing api loading measurement",
     "doctor": f"{_TO_TIME} analysis measurement explanation",
     "watch": "errors atomic hardware analysis run loading measurement explanation",
     "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants"

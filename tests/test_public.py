@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import gpuscope as gs
@@ -38,6 +39,7 @@ def samples() -> dict[str, object]:
     from gpuscope.hardware import calibration_for
     from gpuscope.kernel_lens.machine import machine_of
     from gpuscope.kernel_lens.types import Lens
+    from gpuscope.serving.result import Served, Serving
 
     def build() -> Callable[[], object]:
         layer = torch.nn.Linear(256, 256).cuda()
@@ -71,6 +73,7 @@ def samples() -> dict[str, object]:
         forecast,
         Advice(ChangeCase(run, cluster, run.program, None), "time", (forecast,), (forecast,)),
         Lens("file.py:launch", machine_of("h200"), (), True, 10, 3),
+        Serving("measured", "m", "vllm", "1", "h200", Served(*[np.zeros(1)] * 8)),
     ]
     return {type(it).__name__: it for it in made}
 

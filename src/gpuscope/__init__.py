@@ -47,6 +47,7 @@ _WHERE = {
     "Lens": "gpuscope.kernel_lens.types",
     "lens": "gpuscope.kernel_lens.runner",
     "load": "gpuscope.loading",
+    "load_test": "gpuscope.serving.client.load_test",
     "measure": "gpuscope.measurement.run",
     "MissingPackageError": "gpuscope.errors",
     "optimize": "gpuscope.advice.trial.optimize",
@@ -61,6 +62,7 @@ _WHERE = {
     "RecostedJob": "gpuscope.timeline.recost_ranks",
     "Refused": "gpuscope.run",
     "Run": "gpuscope.run",
+    "Serving": "gpuscope.serving.result",
     "sweep": "gpuscope.api",
     "Timeline": "gpuscope.timeline.types",
     "Trial": "gpuscope.advice.results",
@@ -113,6 +115,8 @@ if TYPE_CHECKING:
     from gpuscope.program.types import Program
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.run import Refused, Run
+    from gpuscope.serving.client.load_test import load_test
+    from gpuscope.serving.result import Serving
     from gpuscope.timeline.perfetto import write_chrome_trace
     from gpuscope.timeline.recost import Recosted
     from gpuscope.timeline.recost_ranks import RecostedJob

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import numpy as np
-from gpuscope.serving.result import Iterations
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
+from gpuscope.serving.result import Iterations
 
 _LINE = re.compile(
     r"(?:Engine (?P<engine>\d{1,6}): )?Iteration\((?P<index>\d{1,12})\): "

@@ -47,7 +47,6 @@ LONG_BODY = Text("The answer is longer than 256 MiB.")
 NO_HTTP = Text("The answer is no HTTP.")
 TOO_SLOW = Text("No whole answer within the time limit.")
 UNREACHABLE = Text("The connection failed.")
-NOT_STARTED = Text("The run ended before it was sent.")
 
 _NEXT = {
     401: Text("Type: export OPENAI_API_KEY=... and run it again."),

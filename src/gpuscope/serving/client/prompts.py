@@ -1,21 +1,23 @@
 """What is asked: prompts of a wanted number of tokens, and the body of a request.
 
-Seeded: a row's words follow from the seed and the row alone, and a shared beginning from its group,
-so that a prefix cache finds what the load says that requests share.
+Lengths and what is shared follow from the load's seed; the words themselves are drawn anew each
+run, so that a server's prefix cache finds what the load says that requests share, and nothing of an
+earlier run.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from gpuscope.serving.requests import Requests
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, require_package
+from gpuscope.serving.requests import Requests
 
 Api = Literal["completions", "chat"]
 Sort = Literal["ids", "words", "text"]
@@ -105,6 +107,7 @@ class Prompts:
         self._requests = requests
         self._model = model
         self.form = form
+        self._salt = secrets.randbits(64)
         self._tokenizer = local_tokenizer(tokenizer) if tokenizer else None
 
     def body(self, row: int) -> bytes:
@@ -137,12 +140,12 @@ class Prompts:
 
     def _ids(self, row: int, tokens: int) -> np.ndarray:
         requests = self._requests
-        own = _drawn(requests.seed, 5, row, tokens)
+        own = _drawn(self._salt, 5, row, tokens)
         if len(requests.blocks):
             return self._blocks(row, own)
         if len(requests.prefix) and requests.prefix[row] >= 0:
             shared = int(requests.prefix_tokens[row])
-            own[:shared] = _drawn(requests.seed, 6, int(requests.prefix[row]), shared)
+            own[:shared] = _drawn(self._salt, 6, int(requests.prefix[row]), shared)
         return own
 
     def _blocks(self, row: int, own: np.ndarray) -> np.ndarray:
@@ -152,12 +155,12 @@ class Prompts:
         size = requests.block_tokens
         names = requests.blocks[first:last][: len(own) // size]
         for at, name in enumerate(names.tolist()):
-            own[at * size : (at + 1) * size] = _drawn(requests.seed, 7, name, size)
+            own[at * size : (at + 1) * size] = _drawn(self._salt, 7, name, size)
         return own
 
 
-def _drawn(seed: int, stream: int, row: int, count: int) -> np.ndarray:
-    source = np.random.Generator(np.random.PCG64([seed, stream, row]))
+def _drawn(salt: int, stream: int, row: int, count: int) -> np.ndarray:
+    source = np.random.Generator(np.random.PCG64([salt, stream, row]))
     return source.integers(LOWEST_ID, HIGHEST_ID, count)
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from gpuscope.serving.requests import Requests
-from gpuscope.serving.result import FAILED, FINISHED, TIMEOUT, Iterations, Served, Serving
 
 from gpuscope.document.quantities import Count, Percent, Seconds
 from gpuscope.document.text import Text, sentences
@@ -18,6 +16,8 @@ from gpuscope.serving.client.failure import NoAnswerError
 from gpuscope.serving.client.pace import Own
 from gpuscope.serving.client.probe import Known
 from gpuscope.serving.client.reply import Reply
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.result import FAILED, FINISHED, TIMEOUT, Iterations, Served, Serving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

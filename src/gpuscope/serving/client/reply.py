@@ -20,6 +20,7 @@ MOST_HEAD, MOST_LINE, MOST_BODY, MOST_ERROR = 1 << 16, 1 << 20, 1 << 28, 1 << 16
 
 
 class _Delta(msgspec.Struct, gc=False):
+    role: str | None = None
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
@@ -222,7 +223,9 @@ def _is_token(choice: _Choice) -> bool:
     if choice.delta is None:
         return bool(choice.text) or choice.finish_reason is None
     delta = choice.delta
-    return bool(delta.content or delta.reasoning or delta.reasoning_content or delta.tool_calls)
+    said = delta.content or delta.reasoning or delta.reasoning_content or delta.tool_calls
+    # Half a character is no text yet, and a token all the same.
+    return bool(said) or (delta.role is None and choice.finish_reason is None)
 
 
 def _words(found: Any) -> str:

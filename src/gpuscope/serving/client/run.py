@@ -8,9 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gpuscope.serving.requests import Requests
-from gpuscope.serving.result import Serving
-
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.serving.client import pace
@@ -24,6 +21,8 @@ from gpuscope.serving.client.prompts import PATHS, Api, Prompts, Sort
 from gpuscope.serving.client.record import Record, as_serving
 from gpuscope.serving.client.reply import Reply, judged
 from gpuscope.serving.client.scrape import EVERY_S, MOST_PAGES
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.result import Serving
 
 AHEAD_S = 0.25
 """Before its time, a request's connection is made: what it takes is none of the server's work."""
@@ -31,8 +30,8 @@ AHEAD_S = 0.25
 MOST_IN_FLIGHT = 10_000
 """Requests at a time; more is beyond one process."""
 
-Tell = Callable[[int, int], None]
-"""Is told how many requests are done, of how many."""
+Tell = Callable[[int], None]
+"""Is told how many requests are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class Asked:
     engine_log: str | None = None
 
 
-def run_load(asked: Asked, tell: Tell = lambda done, of: None) -> Serving:
+def run_load(asked: Asked, tell: Tell = lambda done: None) -> Serving:
     """Load a server, and return what was measured.
 
     Raises:
@@ -234,7 +233,7 @@ class _Run:
 
     def _count(self) -> None:
         self.done += 1
-        self.tell(self.done, len(self.asked.requests))
+        self.tell(self.done)
 
     async def _look(self) -> None:
         reply = await self.door.get("/metrics")

@@ -1,0 +1,54 @@
+"""`gpuscope load` through the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuscope.cli.app import app
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "serving" / "client"))
+
+from fake_server import Server, running
+
+ASK = ["--concurrency", "4", "--requests", "12", "--input", "24", "--quiet"]
+
+
+def load(server: Server, *more: str) -> tuple[int, str]:
+    with running(server):
+        done = CliRunner().invoke(app, ["load", server.url, *ASK, *more])
+    return done.exit_code, done.output
+
+
+def test_a_table_and_what_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuscope.serving.client.pace.LEAST_LATE_S", 9.0)  # a busy machine is let
+    file = tmp_path / "run.json"
+    code, text = load(Server(), "--output", "6", "--save", str(file), "--slo", "ttft<9s")
+    assert code == 0, text
+    assert "12 of 12 requests finished" in text
+    assert "Fewer than 30 finished requests have no P99." in text
+    assert "100 %" in text  # within every limit
+    saved = json.loads(file.read_text())
+    assert (saved["schema"], saved["origin"]) == ("gpuscope.serving", "measured")
+
+
+def test_json_and_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuscope.serving.client.pace.LEAST_LATE_S", 9.0)
+    code, text = load(Server(), "--json")
+    assert code == 0
+    assert len(json.loads(text)["served"]["sent_s"]) == 12
+    code, text = load(Server("500", every=3), "--lang", "zh")
+    assert code == 0
+    assert "4 个请求失败" in text
+
+
+def test_a_late_client_makes_the_run_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuscope.serving.client.pace.LEAST_LATE_S", 0.0)
+    monkeypatch.setattr("gpuscope.serving.client.pace.SHARE_OF_LATENCY", 0.0)
+    code, text = load(Server())
+    assert code == 1
+    assert "This run is void." in text
