@@ -226,6 +226,31 @@ SURFACE = {
         "--lang",
         "--quiet",
     ],
+    "load": [
+        "URL",
+        "--model",
+        "--rate",
+        "--concurrency",
+        "--for",
+        "--requests",
+        "--input",
+        "--output",
+        "--arrivals",
+        "--burstiness",
+        "--shared",
+        "--groups",
+        "--seed",
+        "--slo",
+        "--api",
+        "--prompts",
+        "--tokenizer",
+        "--timeout",
+        "--engine-log",
+        "--save",
+        "--json",
+        "--quiet",
+        "--lang",
+    ],
     "watch": [
         "COMMAND",
         "--once",
@@ -317,7 +342,7 @@ def test_help_is_fast() -> None:
 def test_help_names_every_verb_and_the_exit_codes() -> None:
     text = CliRunner().invoke(application.app, ["--help"]).output
     assert all(f"  {verb.partition(' ')[0]} " in text for verb in SURFACE)
-    assert "Exit codes: 0 done; 1 unexpected error; 2 wrong input" in text
+    assert "Exit codes: 0 done; 1 unexpected error, or nothing measured (load); 2 wrong" in text
     assert CliRunner().invoke(application.app, ["--version"]).output == f"gpuscope {__version__}\n"
 
 
