@@ -11,7 +11,7 @@ ROOM   ?= cost
 # The demo takes the environment for development where it is set up, else a smaller one of its own.
 DEMO   := $(if $(wildcard $(STAMP)),$(VENV),$(VENV)-demo)
 
-.PHONY: demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
+.PHONY: validate-serving demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
         validate-distributed coverage
 
 $(STAMP): pyproject.toml constraints.txt
@@ -84,6 +84,10 @@ validate-gpu: $(STAMP)
 	$(BIN)/python validation/gpu.py
 
 # From the recordings, no GPU: kernels that no constant has seen, then whole models and the pages.
+# Serving points that others measured (POINTS: their CSV, not part of this project), no GPU.
+validate-serving: $(STAMP)
+	$(BIN)/python validation/serving.py $(POINTS) --write
+
 validate: $(STAMP)
 	$(BIN)/python validation/kinds.py
 	$(BIN)/python validation/table.py

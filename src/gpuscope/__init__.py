@@ -62,6 +62,7 @@ _WHERE = {
     "RecostedJob": "gpuscope.timeline.recost_ranks",
     "Refused": "gpuscope.run",
     "Run": "gpuscope.run",
+    "serve": "gpuscope.serving.verb",
     "Serving": "gpuscope.serving.result",
     "sweep": "gpuscope.api",
     "Timeline": "gpuscope.timeline.types",
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from gpuscope.run import Refused, Run
     from gpuscope.serving.client.load_test import load_test
     from gpuscope.serving.result import Serving
+    from gpuscope.serving.verb import serve
     from gpuscope.timeline.perfetto import write_chrome_trace
     from gpuscope.timeline.recost import Recosted
     from gpuscope.timeline.recost_ranks import RecostedJob

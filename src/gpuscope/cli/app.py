@@ -69,6 +69,7 @@ VERBS: tuple[str, ...] = (
     "learn",
     "claims",
     "bench",
+    "serve",
     "doctor",
     "watch",
     "load",

@@ -50,6 +50,9 @@ def compare_command(
         from gpuscope.cli.results import check_figures
 
         check_figures(figures)
+    if len(files) == 2 and all(_is_serving(file) for file in files):
+        _compare_serving(files, as_json, report, lang)
+        return
     runs = [run for file in files for run in _runs(file)]
     if len(runs) < 2 or (as_json and len(runs) != 2):
         raise InvalidValueError(
@@ -61,6 +64,31 @@ def compare_command(
         )
     _show(runs, as_json, language)
     _write(runs, report, figures, language)
+
+
+def _is_serving(path: Path) -> bool:
+    """Whether it is a saved serving run; told from its first bytes, read no further."""
+    import zlib
+
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096)
+        if start.startswith(b"\x1f\x8b"):
+            start = zlib.decompressobj(31).decompress(start, 200)
+    except (OSError, zlib.error):
+        return False
+    return b'"gpuscope.serving"' in start[:200]
+
+
+def _compare_serving(
+    files: list[Path], as_json: bool, report: Path | None, lang: str | None
+) -> None:
+    from gpuscope.cli.explanations import Shown, show
+    from gpuscope.serving.compare import compare_serving
+    from gpuscope.serving.document import load_serving
+
+    first, second = (load_serving(file) for file in files)
+    show(lambda: compare_serving(first, second), Shown(as_json=as_json, report=report, lang=lang))
 
 
 def _write(runs: list[Run], report: Path | None, figures: Path | None, language: str) -> None:

@@ -1,0 +1,152 @@
+"""`gpuscope serve`: how an engine will serve a model, without the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscope.cli.explanations import AsJson, Lang, On, Output, Quiet, Report
+from gpuscope.document.text import Text
+
+if TYPE_CHECKING:
+    from gpuscope.serving.result import Serving
+
+# What does the work is imported when the command runs, so that --help stays fast.
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `serve` command to the application."""
+    short = Text("Predict how an engine serves a model: latency, throughput, what limits.")
+    app.command("serve", short_help=short)(serve_command)
+
+
+def serve_command(
+    model: Annotated[
+        str, typer.Argument(help=Text("A decoder: a built-in name, or a config.json."))
+    ],
+    on: On = "h200",
+    engine: Annotated[
+        str, typer.Option(help=Text("vllm, sglang, tensorrt-llm or static."))
+    ] = "vllm",
+    rate: Annotated[float, typer.Option(help=Text("Requests each second, on average."))] = 0.0,
+    concurrency: Annotated[
+        str | None,
+        typer.Option(metavar="N,...", help=Text("Requests in flight (closed loop); several.")),
+    ] = None,
+    arrivals: Annotated[
+        str,
+        typer.Option(help=Text("poisson, gamma, constant, steps:2x30,8x30, or a trace's file.")),
+    ] = "poisson",
+    input_: Annotated[
+        str, typer.Option("--input", help=Text("Prompt tokens: 1024, 256..2048, lognormal:M,S."))
+    ] = "1024",
+    output_: Annotated[
+        str, typer.Option("--answer", help=Text("Answer tokens, likewise. --output N is the same."))
+    ] = "256",
+    requests: Annotated[int, typer.Option(help=Text("How many requests."))] = 1000,
+    seed: Annotated[int, typer.Option(help=Text("Of all that is drawn."))] = 0,
+    shared: Annotated[int, typer.Option(help=Text("Tokens that all prompts begin with."))] = 0,
+    slo: Annotated[
+        str | None, typer.Option(metavar="LIMITS", help=Text('Limits: "ttft<500ms,tpot<30ms".'))
+    ] = None,
+    tp: Annotated[int | None, typer.Option(help=Text("Devices of a replica."))] = None,
+    ep: Annotated[int, typer.Option(help=Text("Ranks that share the experts."))] = 1,
+    replicas: Annotated[int | None, typer.Option(help=Text("Copies of the model."))] = None,
+    dtype: Annotated[
+        str, typer.Option(help=Text("Of the weights: bfloat16, fp8, fp4, int4."))
+    ] = "bfloat16",
+    kv_dtype: Annotated[
+        str, typer.Option(help=Text("Of keys and values: bfloat16 or fp8."))
+    ] = "bfloat16",
+    kv_blocks: Annotated[
+        int | None, typer.Option(help=Text("Blocks of keys and values, where known."))
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help=Text("Tokens of an iteration, at most."))
+    ] = None,
+    max_sequences: Annotated[
+        int | None, typer.Option(help=Text("Sequences at work, at most."))
+    ] = None,
+    as_json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
+    lang: Lang = None,
+    quiet: Quiet = False,
+) -> None:
+    """Predict how an engine serves a model: TTFT, TPOT, throughput, goodput, and what limits."""
+    from gpuscope.serving.slo import parse_slo
+    from gpuscope.serving.verb import serve
+
+    # `--output 256` is a length, `--output run.json.gz` a file: one word, as people write it.
+    if output is not None and _is_length(str(output)):
+        output_, output = str(output), None
+    limits = parse_slo(slo) if slo else ()
+
+    def run() -> list[Serving]:
+        return serve(
+            model, on, engine=engine, rate=rate, concurrency=_numbers(concurrency),
+            arrivals=arrivals, input=input_, output=output_, requests=requests, seed=seed,
+            shared=shared, tp=tp, ep=ep, replicas=replicas, dtype=dtype, kv_dtype=kv_dtype,
+            kv_blocks=kv_blocks, max_tokens=max_tokens, max_sequences=max_sequences,
+        )  # fmt: skip
+
+    from gpuscope.cli.explanations import Shown, show
+    from gpuscope.cli.progress import note
+    from gpuscope.views.i18n import choose_language, tr
+
+    language = choose_language(lang)
+    if output is not None:
+        from gpuscope.atomic import check_writable
+
+        check_writable(output)
+    found = run()
+    if output is not None:
+        _save(found, output)
+        note(tr("Wrote {path}", language, path=output), quiet)
+    if as_json:
+        _print(found)
+        return
+    from gpuscope.serving.story import story
+
+    show(lambda: story(found, limits), Shown(report=report, lang=lang, quiet=quiet))
+
+
+def _is_length(word: str) -> bool:
+    return word.isdecimal() or ".." in word or word.startswith("lognormal:")
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    from gpuscope.errors import InvalidValueError
+
+    try:
+        return tuple(int(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise InvalidValueError(
+            Text("'{text}' is no list of numbers.", text=text),
+            "",
+            Text("Type: --concurrency 1,4,16"),
+        ) from None
+
+
+def _save(found: list[Serving], path: Path) -> None:
+    from gpuscope.errors import InvalidValueError
+    from gpuscope.serving.document import save_serving
+
+    if len(found) > 1:
+        raise InvalidValueError(
+            Text("A file holds one run, and there are {count}.", count=len(found)),
+            "",
+            Text("Give one concurrency, or print all with --json."),
+        )
+    save_serving(found[0], path)
+
+
+def _print(found: list[Serving]) -> None:
+    from gpuscope.document.plain import dumps
+    from gpuscope.serving.document import serving_document
+
+    documents = [serving_document(run) for run in found]
+    whole = {"schema": "gpuscope.servings", "version": 1, "runs": documents}
+    typer.echo(dumps(documents[0] if len(documents) == 1 else whole))

@@ -1,0 +1,93 @@
+"""Engine profiles: the defaults of a named version, each with its source line in the TOML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from gpuscope.document.text import Text
+from gpuscope.document.typed import typed
+from gpuscope.errors import UnknownNameError
+from gpuscope.outside.plain import toml_of
+
+_FOLDER = files("gpuscope.serving") / "engines"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """An engine as it comes.
+
+    Attributes:
+        name, version: whose defaults these are.
+        called: as people write it.
+        scheduler: file of its policy.
+        max_tokens, max_sequences, chunked, reserve: see `schedulers.Limits`.
+        block_tokens: of keys and values.
+        utilization: share of the memory that it takes.
+        prefix_cache: whether equal beginnings are kept.
+        graph_sizes: decode batches that have a graph; () rounds nothing.
+        overlapped: the host prepares the next iteration while the device works on this one.
+        host_s: of an iteration, for any batch; host_sequence_s: for each sequence in it;
+            host_token_s: for each prompt token.
+        serial_s: of an iteration, that the device waits for even where overlapped.
+        request_s: of a request before it is in the queue: HTTP, words to tokens.
+        reply_s: from the end of an iteration until its token is with the client.
+        device_scale: on all device time, fitted.
+        fitted: from what the constants come.
+    """
+
+    name: str
+    version: str
+    called: str
+    scheduler: str
+    max_tokens: int
+    max_sequences: int
+    chunked: bool
+    block_tokens: int
+    utilization: float
+    prefix_cache: bool
+    overlapped: bool
+    host_s: float
+    host_sequence_s: float
+    host_token_s: float
+    serial_s: float
+    request_s: float
+    reply_s: float
+    reserve: float = 1.0
+    device_scale: float = 1.0
+    graph_sizes: tuple[int, ...] = ()
+    fitted: str = ""
+
+    def step_s(self, device_s: float, sequences: int, tokens: int) -> float:
+        """An iteration, of what its device takes and what its host does."""
+        host = self.host_busy_s(sequences, tokens)
+        if self.overlapped:
+            return max(device_s, host) + self.serial_s
+        return device_s + host + self.serial_s
+
+    def host_busy_s(self, sequences: int, tokens: int) -> float:
+        """What the host does for an iteration."""
+        return self.host_s + self.host_sequence_s * sequences + self.host_token_s * tokens
+
+
+@cache
+def engines() -> tuple[str, ...]:
+    """Names of all profiles."""
+    return tuple(
+        sorted(each.name[:-5] for each in _FOLDER.iterdir() if each.name.endswith(".toml"))
+    )
+
+
+@cache
+def engine(name: str) -> Engine:
+    """The profile of that name.
+
+    Raises:
+        UnknownNameError: no such engine.
+    """
+    wanted = name.strip().lower().replace("_", "-")
+    wanted = {"trtllm": "tensorrt-llm", "trt-llm": "tensorrt-llm"}.get(wanted, wanted)
+    if wanted not in engines():
+        raise UnknownNameError(Text("engine"), name, engines())
+    return typed(Engine, toml_of((_FOLDER / f"{wanted}.toml").read_bytes()))

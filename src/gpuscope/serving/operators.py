@@ -1,0 +1,170 @@
+"""What one rank of an engine runs for a batch: a block's operators, fused as engines fuse them.
+
+Per block: norm with the residual, one product for queries, keys and values, rotation and writing to
+the cache, attention, output product, sum over ranks; norm, gate and up in one product, activation,
+down product, sum over ranks. Attention and sums are priced apart (`gpuscope.serving.iteration`):
+attention depends on lengths, the rest on the number of tokens alone. Sharding is Megatron's:
+columns, then rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from gpuscope.program.models.parallel.size import Experts, TransformerSize
+from gpuscope.program.types import Op, TensorSpec
+from gpuscope.serving.quantization import Quantization
+
+
+def dense(*shape: int, dtype: str = "bfloat16", storage: int = -1) -> TensorSpec:
+    """A row-major tensor on the device."""
+    steps: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        steps.insert(0, step)
+        step *= size
+    return TensorSpec(tuple(shape), tuple(steps), dtype, storage=storage)
+
+
+class Block:
+    """Operators of one rank.
+
+    Args:
+        size: the model.
+        kept: how its weights are stored.
+        tp: ranks that share every matrix.
+        ep: ranks that share the experts; 1: each expert is cut as other matrices are.
+    """
+
+    def __init__(self, size: TransformerSize, kept: Quantization, tp: int = 1, ep: int = 1) -> None:
+        self.size, self.kept, self.tp, self.ep = size, kept, tp, ep
+        self._made: list[Op] = []
+        self._storage = 0
+
+    def layer(self, tokens: int, experts: bool) -> tuple[Op, ...]:
+        """A block for that many tokens, attention and sums over ranks left out."""
+        self._made = []
+        size, tp = self.size, self.tp
+        self._pass("aten::_fused_rms_norm", tokens, size.hidden)
+        if size.latent is None:
+            heads, kv = ceil(size.heads / tp), ceil(size.kv_heads / tp)
+            wide = (heads + 2 * kv) * size.head
+            self._product(tokens, size.hidden, wide)
+            if size.head_norm:
+                self._pass("aten::_fused_rms_norm", tokens, (heads + kv) * size.head)
+            self._pass("aten::mul", tokens, wide)
+            self._product(tokens, heads * size.head, size.hidden)
+        else:
+            self._latent(tokens)
+        self._pass("aten::_fused_rms_norm", tokens, size.hidden)
+        if experts and size.experts is not None:
+            self._experts(tokens, size.experts)
+        else:
+            self._feed_forward(tokens, ceil(size.ffn / tp))
+        return tuple(self._made)
+
+    def head(self, rows: int) -> tuple[Op, ...]:
+        """Last norm, and the output layer for the rows that are sampled."""
+        self._made = []
+        self._pass("aten::_fused_rms_norm", rows, self.size.hidden)
+        wide = ceil(self.size.vocabulary / self.tp)
+        a, out = dense(rows, self.size.hidden), dense(rows, wide)
+        self._add("aten::mm", (a, self._weight(self.size.hidden, wide, "bfloat16")), (out,))
+        self._pass("aten::mul", rows, wide)  # greedy choice or sampling reads the scores once more
+        return tuple(self._made)
+
+    def _latent(self, tokens: int) -> None:
+        size, latent = self.size, self.size.latent
+        assert latent is not None
+        heads = ceil(size.heads / self.tp)
+        key = latent.plain_head + latent.rope_head
+        rank = latent.query_rank + latent.key_rank + latent.rope_head
+        if latent.query_rank:
+            self._product(tokens, size.hidden, rank)
+            self._pass("aten::_fused_rms_norm", tokens, rank)
+            self._product(tokens, latent.query_rank, heads * key)
+        else:
+            self._product(tokens, size.hidden, rank + heads * key)
+        # Keys' projection goes into the queries and values' into the result, head by head.
+        for depth, wide in (
+            (latent.plain_head, latent.key_rank),
+            (latent.key_rank, latent.value_head),
+        ):
+            a, b = dense(heads, tokens, depth), dense(heads, depth, wide)
+            self._add("aten::bmm", (a, b), (dense(heads, tokens, wide),))
+        self._pass("aten::mul", tokens, heads * key)
+        self._product(tokens, heads * latent.value_head, size.hidden)
+
+    def _feed_forward(self, tokens: int, ffn: int) -> None:
+        wide = 2 if self.size.gated else 1
+        self._product(tokens, self.size.hidden, wide * ffn)
+        self._pass("aten::mul", tokens, ffn, two=self.size.gated)
+        self._product(tokens, ffn, self.size.hidden)
+
+    def _experts(self, tokens: int, experts: Experts) -> None:
+        """Router, choice, the products of the experts that are hit, the weighted sum."""
+        hidden, wide = self.size.hidden, 2 if self.size.gated else 1
+        own = ceil(experts.count / self.ep)
+        ffn = ceil(experts.ffn / (self.tp // self.ep))
+        pairs = ceil(tokens * experts.chosen / self.ep)
+        hit = max(1, min(own, round(own * (1 - (1 - experts.chosen / experts.count) ** tokens))))
+        self._add(
+            "aten::mm",
+            (dense(tokens, hidden), self._weight(hidden, experts.count, "bfloat16")),
+            (dense(tokens, experts.count),),
+        )
+        self._pass("aten::mul", tokens, experts.count)
+        self._pass("aten::mul", pairs, hidden)
+        self._grouped(pairs, hit, hidden, wide * ffn)
+        self._pass("aten::mul", pairs, ffn, two=self.size.gated)
+        self._grouped(pairs, hit, ffn, hidden)
+        self._pass("aten::mul", pairs, hidden)
+        if experts.shared_ffn:
+            self._feed_forward(tokens, ceil(experts.shared_ffn / self.tp))
+
+    def _grouped(self, rows: int, groups: int, depth: int, wide: int) -> None:
+        """One launch for all experts that are hit, as engines' own kernels do it: a batch of equal
+        products (PyTorch's grouped product sets up each group, and is slower for few rows)."""
+        each = ceil(rows / groups)
+        a = dense(groups, each, depth, dtype=self.kept.activation)
+        b = dense(groups, depth, wide, dtype=self.kept.weight, storage=self._next())
+        self._add("aten::bmm", (a, b), (dense(groups, each, wide),))
+
+    def _product(self, rows: int, depth: int, wide: int) -> None:
+        low = self.kept.activation.startswith("float8")
+        if low:
+            self._pass("aten::mul", rows, depth)  # to 8 bits, with its scale
+        a = dense(rows, depth, dtype=self.kept.activation)
+        b = self._weight(depth, wide, self.kept.weight)
+        self._add("aten::_scaled_mm" if low else "aten::mm", (a, b), (dense(rows, wide),))
+
+    def _weight(self, depth: int, wide: int, dtype: str) -> TensorSpec:
+        """[wide, depth] turned, as linear layers keep it; never in the cache of the chip."""
+        return TensorSpec((depth, wide), (1, depth), dtype, storage=self._next())
+
+    def _pass(self, name: str, rows: int, wide: int, two: bool = False) -> None:
+        """One pass over activations."""
+        inputs = (dense(rows, wide), dense(rows, wide)) if two else (dense(rows, wide),)
+        args: dict[str, object] = {"normalized_shape": (wide,)} if "norm" in name else {}
+        self._add(name, inputs, (dense(rows, wide),), args)
+
+    def _next(self) -> int:
+        self._storage += 1
+        return self._storage
+
+    def _add(
+        self,
+        name: str,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        args: dict[str, object] | None = None,
+    ) -> None:
+        self._made.append(
+            Op(len(self._made), name, inputs=inputs, outputs=outputs, args=args or {})
+        )
+
+
+def experts_blocks(size: TransformerSize) -> Iterator[bool]:
+    """Of each block, whether it has experts."""
+    return (size.has_experts(layer) for layer in range(size.layers))

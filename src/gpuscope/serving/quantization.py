@@ -1,0 +1,73 @@
+"""How weights and the cache are stored, and what products compute in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuscope.document.text import Text
+from gpuscope.errors import UnknownNameError, UnsupportedError
+from gpuscope.hardware import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Of a served model.
+
+    Attributes:
+        name: as asked for.
+        weight: dtype of the matrices of the blocks; embedding and output layer stay bfloat16.
+        activation: dtype that products read their left side in.
+        weight_bytes: of one weight, its share of scales included.
+        note: what is not known; "" for nothing.
+    """
+
+    name: str
+    weight: str
+    activation: str
+    weight_bytes: float
+    note: str = ""
+
+
+_FP4 = Text(
+    "4-bit products are taken to run at the 8-bit rate with weights of half a byte: no 4-bit "
+    "product has been measured."
+)
+
+KINDS = {
+    "bfloat16": Quantization("bfloat16", "bfloat16", "bfloat16", 2.0),
+    "float16": Quantization("float16", "float16", "float16", 2.0),
+    "fp8": Quantization("fp8", "float8_e4m3fn", "float8_e4m3fn", 1.0),
+    "fp4": Quantization("fp4", "int4", "float8_e4m3fn", 0.5625, _FP4),
+    "int4": Quantization("int4", "int4", "bfloat16", 0.53),
+}
+"""By name. fp4: a scale of 8 bits for 16 weights; int4: one of 16 bits for 128, and zeros."""
+
+_ALIASES = {
+    "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float8": "fp8", "fp8_block": "fp8",
+    "nvfp4": "fp4", "mxfp4": "fp4", "int4_wo": "int4", "awq": "int4", "gptq": "int4",
+}  # fmt: skip
+
+
+def quantization(name: str, device: Device) -> Quantization:
+    """The kind of that name.
+
+    Raises:
+        UnknownNameError: no such kind.
+        UnsupportedError: the device cannot compute in it.
+    """
+    lowered = name.strip().lower()
+    found = KINDS.get(_ALIASES.get(lowered, lowered))
+    if found is None:
+        raise UnknownNameError(Text("dtype of weights"), name, [*KINDS, *_ALIASES])
+    if found.name == "fp4" and not device.supports("fp8"):
+        return KINDS["int4"]  # weights alone are 4-bit there
+    if found.name == "fp4" and "fp4" not in dict(device.peaks):
+        # Hopper: weights are unpacked to bfloat16 in front of the tensor cores.
+        return Quantization("fp4", "int4", "bfloat16", 0.5625)
+    if not device.supports(found.activation):
+        raise UnsupportedError(
+            Text("{device} has no {dtype}.", device=device.name, dtype=found.name),
+            "",
+            Text("Type: --dtype bfloat16, or --dtype int4"),
+        )
+    return found

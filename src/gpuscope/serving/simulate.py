@@ -1,0 +1,310 @@
+"""A model served by an engine on devices, under a load: `gs.serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError
+from gpuscope.hardware import Calibration, Cluster
+from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.serving.engine import Engine
+from gpuscope.serving.iteration import IterationCost, iteration_cost
+from gpuscope.serving.memory import KvMemory, kv_memory
+from gpuscope.serving.quantization import Quantization, quantization
+from gpuscope.serving.replica import Record, Replica
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.result import Iterations, Served, Serving
+from gpuscope.serving.schedulers import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """A model on an engine on devices, priced.
+
+    Attributes:
+        model: its name.
+        size: the model.
+        kept: how weights are stored.
+        engine: profile, with what the user changed.
+        cluster: of all replicas.
+        tp, replicas: how its devices are used.
+        memory: for keys and values, of each replica.
+        cost: of an iteration.
+    """
+
+    model: str
+    size: TransformerSize
+    kept: Quantization
+    engine: Engine
+    cluster: Cluster
+    tp: int
+    replicas: int
+    memory: KvMemory
+    cost: IterationCost
+
+    @property
+    def limits(self) -> Limits:
+        """Of an iteration."""
+        engine = self.engine
+        return Limits(
+            max_tokens=engine.max_tokens,
+            max_sequences=engine.max_sequences,
+            chunked=engine.chunked,
+            reserve=engine.reserve,
+            kv_blocks=self.memory.blocks,
+            block_tokens=engine.block_tokens,
+        )
+
+
+def deploy(
+    model: str,
+    size: TransformerSize,
+    cluster: Cluster,
+    engine: Engine,
+    *,
+    dtype: str = "bfloat16",
+    tp: int | None = None,
+    ep: int = 1,
+    replicas: int | None = None,
+    cache_bytes: float = 2.0,
+    kv_blocks: int | None = None,
+    calibration: Calibration | None = None,
+) -> Deployment:
+    """Price a model on an engine on devices.
+
+    Args:
+        model, size: what is served.
+        cluster: all devices.
+        engine: profile.
+        dtype: of the weights: bfloat16, fp8, fp4, int4.
+        tp: devices of a replica; all of them by default.
+        ep: ranks that share the experts, of the `tp`.
+        replicas: copies; as many as the devices hold by default.
+        cache_bytes: of one number of the keys and values.
+        kv_blocks: where known (the engine logs it).
+        calibration: of the device; the catalogue's by default.
+
+    Raises:
+        InvalidValueError: devices, heads or experts that cannot be shared so.
+        DoesNotFitError: the weights leave no room.
+        UnsupportedError: a dtype that the device lacks.
+    """
+    tp = tp or cluster.n_devices // (replicas or 1)
+    replicas = replicas or max(1, cluster.n_devices // max(tp, 1))
+    _check_split(model, size, cluster, tp, ep, replicas)
+    kept = quantization(dtype, cluster.device)
+    memory = kv_memory(
+        size,
+        kept,
+        cluster.device,
+        tp=tp,
+        utilization=engine.utilization,
+        max_tokens=engine.max_tokens,
+        max_sequences=min(engine.max_sequences, 1024),
+        block_tokens=engine.block_tokens,
+        cache_bytes=cache_bytes,
+        blocks=kv_blocks,
+    )
+    cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration)
+    cost = replace(cost, graph_sizes=engine.graph_sizes, scale=engine.device_scale)
+    return Deployment(
+        model=model, size=size, kept=kept, engine=engine, cluster=cluster, tp=tp,
+        replicas=replicas, memory=memory, cost=cost,
+    )  # fmt: skip
+
+
+def _check_split(
+    model: str, size: TransformerSize, cluster: Cluster, tp: int, ep: int, replicas: int
+) -> None:
+    if tp < 1 or size.heads % tp:
+        raise InvalidValueError(
+            Text("--tp {tp} does not divide the {heads} heads of {model}.", tp=tp,
+                 heads=size.heads, model=model),
+            "",
+            Text("Type one of: {ways}", ways=", ".join(
+                str(n) for n in (1, 2, 4, 8, 16, 32) if size.heads % n == 0)),
+        )  # fmt: skip
+    if replicas < 1 or tp * replicas > cluster.n_devices:
+        raise InvalidValueError(
+            Text(
+                "{replicas} replicas of {tp} devices are more than the {count} of the target.",
+                replicas=replicas,
+                tp=tp,
+                count=cluster.n_devices,
+            ),
+            "",
+            Text("Type: --on {count}x{device}", count=tp * replicas, device=cluster.device.id),
+        )
+    if ep < 1 or tp % ep or (size.experts is not None and size.experts.count % ep):
+        raise InvalidValueError(
+            Text("--ep {ep} does not share the experts of {model} evenly.", ep=ep, model=model),
+            "",
+            Text("Choose one that divides --tp and the number of experts."),
+        )
+
+
+def serve_requests(found: Deployment, requests: Requests) -> Serving:
+    """What becomes of requests; each replica takes the next one in turn.
+
+    Raises:
+        InvalidValueError: a request beyond the model's context.
+        DoesNotFitError: a request that keys and values have no room for.
+    """
+    longest = int((requests.input_tokens + requests.output_tokens).max())
+    if longest > found.size.context:
+        raise InvalidValueError(
+            Text(
+                "A request of {tokens} tokens is beyond the context of {model}.",
+                tokens=longest,
+                model=found.model,
+            ),
+            Text("It takes {context}, prompt and answer together.", context=found.size.context),
+            Text("Give shorter lengths (--input, --output)."),
+        )
+    parts = [np.arange(at, len(requests), found.replicas) for at in range(found.replicas)]
+    parts = [rows for rows in parts if len(rows)]
+    records = [
+        Replica(_part(requests, rows, found.replicas, at), found.engine, found.limits,
+                found.cost.device_s).run()
+        for at, rows in enumerate(parts)
+    ]  # fmt: skip
+    return _serving(found, requests, parts, records)
+
+
+def _part(requests: Requests, rows: np.ndarray, replicas: int, at: int) -> Requests:
+    """The requests of one replica, with its share of the places of a closed loop."""
+    if replicas == 1:
+        return requests
+    places = requests.concurrency
+    share = max(1, places // replicas + (at < places % replicas)) if places else 0
+    some: dict[str, Any] = {
+        name: getattr(requests, name)[rows]
+        for name in ("session", "prefix", "prefix_tokens")
+        if len(getattr(requests, name))
+    }
+    return replace(
+        requests,
+        arrival_s=requests.arrival_s[rows],
+        input_tokens=requests.input_tokens[rows],
+        output_tokens=requests.output_tokens[rows],
+        concurrency=share,
+        **some,
+        **_names(requests, rows),
+    )
+
+
+def _names(requests: Requests, rows: np.ndarray) -> dict[str, Any]:
+    if not len(requests.blocks):
+        return {}
+    starts, ends = requests.block_start[rows], requests.block_start[rows + 1]
+    blocks = [requests.blocks[a:b] for a, b in zip(starts, ends, strict=True)]
+    return {
+        "blocks": np.concatenate(blocks),
+        "block_start": np.concatenate(([0], np.cumsum(ends - starts))),
+    }
+
+
+def _serving(
+    found: Deployment, requests: Requests, parts: Sequence[np.ndarray], records: Sequence[Record]
+) -> Serving:
+    order = np.argsort(np.concatenate(parts), kind="stable")
+
+    def column(name: str, dtype: type = float) -> np.ndarray:
+        return np.concatenate([np.asarray(getattr(r, name), dtype) for r in records])[order]
+
+    intended = column("intended")
+    served = Served(
+        intended_s=intended,
+        sent_s=intended.copy(),
+        input_tokens=requests.input_tokens,
+        output_tokens=requests.output_tokens,
+        first_token_s=column("first"),
+        finished_s=column("finished"),
+        status=np.zeros(len(requests), np.int64),
+        reason=np.full(len(requests), -1),
+        queue_s=column("started") - intended,
+        prefill_s=column("prefill"),
+        behind_s=column("behind"),
+        decode_device_s=column("device"),
+        decode_host_s=column("host"),
+        preempted_s=column("put_off"),
+        preemptions=column("preemptions", np.int64),
+        cached_tokens=column("cached", np.int64),
+        replica=np.concatenate([np.full(len(p), at) for at, p in enumerate(parts)])[order],
+    )
+    made = Serving(
+        "predicted",
+        found.model,
+        found.engine.name,
+        found.engine.version,
+        f"{found.cluster.n_devices}x{found.cluster.device.id}"
+        if found.cluster.n_devices > 1
+        else found.cluster.device.id,
+        served,
+        settings={
+            "tp": found.tp, "replicas": found.replicas, "dtype": found.kept.name,
+            "concurrency": requests.concurrency, "seed": requests.seed, "load": requests.name,
+        },
+        iterations=_iterations(records),
+        kv_blocks=found.memory.blocks,
+        kv_block_tokens=found.engine.block_tokens,
+        relative_error=_errors(found),
+        name=requests.name,
+        notes=_notes(found),
+    )  # fmt: skip
+    return replace(made, energy_j=_energy_j(found, made))
+
+
+def _iterations(records: Sequence[Record]) -> Iterations:
+    rows = [(*row, at) for at, record in enumerate(records) for row in record.rows]
+    columns = list(zip(*rows, strict=True))
+    kinds = (float, np.int64, float, float, *(np.int64,) * 6)
+    return Iterations(*(np.asarray(c, k) for c, k in zip(columns, kinds, strict=True)))
+
+
+def _errors(found: Deployment) -> dict[str, float]:
+    """Half-widths of the 80 % intervals, relative (docs/serving-accuracy.md)."""
+    spread = max(found.cost.spread, 0.1)
+    return {"tpot": spread, "e2e": spread, "throughput": spread, "ttft": min(0.9, 2.5 * spread)}
+
+
+def _notes(found: Deployment) -> tuple[str, ...]:
+    notes: list[str] = [found.kept.note] if found.kept.note else []
+    if found.size.experts is not None:
+        notes.append(Text("Experts are hit evenly; a real router is not even."))
+    notes.append(
+        Text("Of {title} {version} the defaults; speculative decoding is off.",
+             title=found.engine.called, version=found.engine.version)
+    )  # fmt: skip
+    return tuple(notes)
+
+
+def _energy_j(found: Deployment, made: Serving) -> float | None:
+    """Board power while the device works, at rest else: an upper estimate of what it draws."""
+    device, rows = found.cluster.device, made.iterations
+    if device.tdp_w is None or not len(rows):
+        return None
+    lasts = float(np.nanmax(made.served.finished_s)) * found.replicas
+    busy = min(float(rows.device_s.sum()), lasts)
+    rest_w = device.idle_power_w or 0.15 * device.tdp_w
+    # Decoding waits for the memory: a board draws about three quarters of its limit.
+    return found.tp * (busy * 0.75 * device.tdp_w + (lasts - busy) * rest_w)
+
+
+def capacity_per_s(found: Deployment, requests: Requests) -> float:
+    """Requests that all replicas can serve each second: as many as pass when all wait at once."""
+    count = min(len(requests), 2000)
+    rows = np.arange(count)
+    full = _part(requests, rows, 2, 0) if count < len(requests) else requests
+    full = full.at_concurrency(max(1, min(count, found.engine.max_sequences)))
+    record = Replica(full, found.engine, found.limits, found.cost.device_s).run()
+    ended = np.sort(np.asarray(record.finished))
+    low, high = int(0.2 * count), int(0.8 * count)
+    lasts = ended[high] - ended[low] if high > low else ended[-1]
+    return found.replicas * (high - low) / lasts if lasts > 0 and high > low else inf

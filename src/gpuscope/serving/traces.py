@@ -1,0 +1,139 @@
+"""Loads that were recorded: CSV of time, input, output; Azure's CSV; Mooncake's JSONL; a `Serving`.
+
+time,input,output          seconds from the start; a header is not needed
+TIMESTAMP,ContextTokens,GeneratedTokens         Azure LLM inference traces (dates)
+{"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}     Mooncake
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
+from gpuscope.document.typed import MisfitError
+from gpuscope.errors import InputFileError, InvalidValueError
+from gpuscope.outside.plain import file_bytes, json_of
+from gpuscope.serving.document import load_serving
+from gpuscope.serving.requests import MOST_TOKENS, Requests
+
+_MOONCAKE_BLOCK = 512
+"""Tokens of a block of Mooncake's traces (its README)."""
+
+_SLOWEST_GAP_S = 600.0
+"""A mean gap beyond this is a trace of milliseconds read as seconds."""
+
+
+def read_trace(path: str | Path) -> Requests:
+    """The requests of a recorded load.
+
+    Raises:
+        InputFileError: the file is missing, or a line is none of a trace.
+        InvalidValueError: nothing in it, unsorted, negative, milliseconds taken for seconds.
+    """
+    target = Path(path)
+    try:
+        text = file_bytes(target).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, MisfitError) as error:
+        raise InputFileError(
+            Text("{path} cannot be read.", path=target), str(error), Text("Check the path.")
+        ) from error
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines and lines[0].lstrip().startswith("{"):
+        if '"gpuscope.serving"' in lines[0][:200]:
+            return _replayed(target)
+        rows, blocks = _mooncake(target, lines)
+    else:
+        rows, blocks = _csv(target, lines), []
+    times = np.array([row[0] for row in rows], np.float64)
+    made = Requests(
+        arrival_s=times - times.min() if len(times) and times.min() >= 0 else times,
+        input_tokens=np.array([row[1] for row in rows], np.int64),
+        output_tokens=np.array([row[2] for row in rows], np.int64),
+        blocks=np.array([name for one in blocks for name in one], np.int64),
+        block_start=np.cumsum([0, *map(len, blocks)]),
+        block_tokens=_MOONCAKE_BLOCK if blocks else 0,
+        name=target.name,
+    )
+    mean_s = float(made.arrival_s[-1]) / len(made)
+    if mean_s > _SLOWEST_GAP_S:
+        raise InvalidValueError(
+            Text("{path} has a request every {gap} s.", path=target, gap=Number(mean_s)),
+            Text("Its times look like milliseconds; seconds are read."),
+            Text("Divide the first column by 1000."),
+        )
+    return made
+
+
+def _replayed(path: Path) -> Requests:
+    served = load_serving(path).served
+    start = np.where(np.isfinite(served.intended_s), served.intended_s, 0.0)
+    order = np.argsort(start, kind="stable")
+    return Requests(
+        arrival_s=start[order] - start.min(),
+        input_tokens=np.maximum(served.input_tokens[order], 1),
+        output_tokens=np.maximum(served.output_tokens[order], 1),
+        name=path.name,
+    )
+
+
+def _csv(path: Path, lines: list[str]) -> list[tuple[float, int, int]]:
+    rows = []
+    for number, row in enumerate(csv.reader(lines), 1):
+        try:
+            rows.append((_seconds(row[0]), _tokens(row[1]), _tokens(row[2])))
+        except (ValueError, IndexError, OverflowError) as error:
+            if number == 1:
+                continue  # a header
+            raise _no_line(path, number) from error
+    return rows
+
+
+def _seconds(word: str) -> float:
+    try:
+        found = float(word)
+    except ValueError:
+        found = datetime.fromisoformat(word.strip()[:26]).timestamp()
+    if not math.isfinite(found):
+        raise ValueError(word)
+    return found
+
+
+def _tokens(word: str) -> int:
+    found = int(float(word))
+    if abs(found) > MOST_TOKENS:
+        raise ValueError(word)
+    return found
+
+
+def _mooncake(path: Path, lines: list[str]) -> tuple[list[tuple[float, int, int]], list[list[int]]]:
+    rows, blocks = [], []
+    names: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            found = json_of(line)
+            rows.append(
+                (
+                    float(found["timestamp"]) / 1e3,
+                    _tokens(str(found["input_length"])),
+                    max(1, _tokens(str(found["output_length"]))),
+                )
+            )
+            hashes = found.get("hash_ids", [])
+            blocks.append([names.setdefault(str(each), len(names)) for each in list(hashes)])
+        except (MisfitError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _no_line(path, number) from error
+    return rows, blocks
+
+
+def _no_line(path: Path, number: int) -> InputFileError:
+    return InputFileError(
+        Text("Line {number} of {path} is no request.", number=number, path=path),
+        Text("A line is a time in seconds, prompt tokens and answer tokens."),
+        Text("Write: 0.25,1024,256"),
+    )

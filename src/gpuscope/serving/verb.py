@@ -1,0 +1,200 @@
+"""`gs.serve`: how an engine will serve a model, under one load or several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuscope.api import Target, resolve_target
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError, UnsupportedError
+from gpuscope.hardware import Calibration
+from gpuscope.program.models import find
+from gpuscope.program.models.parallel.published import published_model
+from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.program.models.registry import Model
+from gpuscope.serving.arrivals import Load, make_requests
+from gpuscope.serving.engine import engine as profile
+from gpuscope.serving.lengths import parse_lengths
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.result import Serving
+from gpuscope.serving.simulate import Deployment, capacity_per_s, deploy, serve_requests
+from gpuscope.serving.traces import read_trace
+
+__all__ = ["load_of", "serve", "serve_load"]
+
+ENGINE_FIELDS = ("max_tokens", "max_sequences", "block_tokens", "utilization", "chunked")
+"""Of a profile, what a user may set."""
+
+
+def serve(
+    model: str | TransformerSize,
+    on: Target = "h200",
+    *,
+    engine: str = "vllm",
+    rate: float = 0.0,
+    concurrency: Sequence[int] = (),
+    arrivals: str = "poisson",
+    input: str | int = "1024",
+    output: str | int = "256",
+    requests: int = 1000,
+    seed: int = 0,
+    tp: int | None = None,
+    ep: int = 1,
+    replicas: int | None = None,
+    dtype: str = "bfloat16",
+    kv_dtype: str = "bfloat16",
+    kv_blocks: int | None = None,
+    shared: int = 0,
+    calibration: Calibration | None = None,
+    **settings: Any,
+) -> list[Serving]:
+    """Predict how an engine serves a model, request by request, without a device.
+
+    Args:
+        model: a built-in decoder, one known by its size, a Hugging Face config.json, or a size.
+        on: device or cluster, as `predict` takes it.
+        engine: "vllm", "sglang", "tensorrt-llm", "static".
+        rate: requests each second (open loop), on average.
+        concurrency: closed loops, one run each.
+        arrivals: "poisson", "gamma", "constant", "steps:2x30,8x30", or the file of a trace.
+        input, output: lengths: 1024, "256..2048", "lognormal:1024,0.8".
+        requests: how many.
+        seed: of what is drawn; the load client makes the same requests from it.
+        tp, ep, replicas: how the devices are used; by default one replica on all.
+        dtype, kv_dtype: of the weights (bfloat16, fp8, fp4, int4), and of keys and values (fp8).
+        kv_blocks: where known, instead of the prediction.
+        shared: tokens that all prompts begin with.
+        calibration: measured constants of the device.
+        settings: of the engine: max_tokens, max_sequences, block_tokens, utilization, chunked.
+
+    Returns:
+        One `Serving` for each concurrency, or the one of the rate or the trace.
+
+    Raises:
+        GpuscopeError: what cannot be (docs/serve.md); says what to type instead.
+    """
+    found = _deployment(
+        model, on, engine, settings, tp=tp, ep=ep, replicas=replicas, dtype=dtype,
+        cache_bytes=_cache_bytes(kv_dtype), kv_blocks=kv_blocks, calibration=calibration,
+    )  # fmt: skip
+    asked = load_of(
+        arrivals, rate=rate, concurrency=concurrency, input=str(input), output=str(output),
+        requests=requests, seed=seed, shared=shared,
+    )  # fmt: skip
+    return [serve_load(found, each) for each in asked]
+
+
+def serve_load(found: Deployment, requests: Requests) -> Serving:
+    """One load; says so where more comes than the deployment can serve."""
+    made = serve_requests(found, requests)
+    if requests.concurrency or len(requests) < 100:
+        return made
+    capacity = capacity_per_s(found, requests)
+    span = float(requests.arrival_s[-1])
+    comes = len(requests) / span if span > 0 else 0.0
+    return replace(made, capacity_per_s=capacity, saturated=comes > capacity)
+
+
+def load_of(
+    arrivals: str,
+    *,
+    rate: float,
+    concurrency: Sequence[int],
+    input: str,
+    output: str,
+    requests: int,
+    seed: int,
+    shared: int = 0,
+) -> list[Requests]:
+    """The requests of each load that is asked for.
+
+    Raises:
+        InvalidValueError: neither a rate nor a concurrency nor a trace, or one that cannot be.
+    """
+    if any(each < 1 for each in concurrency):
+        raise InvalidValueError(
+            Text("A concurrency of {number} serves nobody.", number=min(concurrency)),
+            "",
+            Text("Type: --concurrency 1,4,16"),
+        )
+    if Path(arrivals).suffix in (".csv", ".jsonl", ".json", ".gz"):
+        trace = read_trace(arrivals)
+        return [replace(trace.at_concurrency(c), name=f"concurrency {c}") for c in concurrency] or [
+            trace
+        ]
+    if not concurrency and not rate and not arrivals.startswith("steps:"):
+        raise InvalidValueError(
+            Text("No load is given."),
+            Text("A load is a rate, a number of requests in flight, or a recorded trace."),
+            Text("Type: --rate 8, or --concurrency 1,4,16, or --arrivals trace.csv"),
+        )
+    load = Load(
+        input=parse_lengths(input), output=parse_lengths(output), count=requests,
+        rate_per_s=rate, arrivals=arrivals, seed=seed, shared_tokens=shared,
+    )  # fmt: skip
+    if not concurrency:
+        return [make_requests(load)]
+    return [
+        make_requests(replace(load, concurrency=each, count=max(requests, 2 * each)))
+        for each in concurrency
+    ]
+
+
+def _deployment(
+    model: str | TransformerSize, on: Target, name: str, settings: Mapping[str, Any], **how: Any
+) -> Deployment:
+    cluster = resolve_target(on)
+    chosen = profile(name)
+    unknown = [each for each in settings if each not in ENGINE_FIELDS]
+    if unknown:
+        raise InvalidValueError(
+            Text("An engine has no setting '{name}'.", name=unknown[0]),
+            "",
+            Text("Known: {names}.", names=", ".join(ENGINE_FIELDS)),
+        )
+    given = {key: value for key, value in settings.items() if value is not None}
+    for key, value in given.items():
+        most = 1.0 if key == "utilization" else 10**7
+        if not 0 < value <= most:
+            raise InvalidValueError(
+                Text("{name} cannot be {value}.", name=key, value=str(value)),
+                "",
+                Text("Give {name} a positive number.", name=key),
+            )
+    size, title = _size(model)
+    return deploy(title, size, cluster, replace(chosen, **given), **how)
+
+
+def _size(model: str | TransformerSize) -> tuple[TransformerSize, str]:
+    if isinstance(model, TransformerSize):
+        return model, f"{model.parameters / 1e9:.3g}b"
+    found: Model | None
+    if model.endswith(".json") or Path(model).is_dir():
+        from gpuscope.program.models.config_file import model_of_config
+
+        found = model_of_config(Path(model))
+    else:
+        found = published_model(model) or find(model)
+    if found.size is None:
+        raise UnsupportedError(
+            Text("{model} is no decoder that engines serve token by token.", model=found.name),
+            "",
+            Text("Name a decoder: gpuscope models lists them."),
+        )
+    return found.size(), found.name
+
+
+def _cache_bytes(dtype: str) -> float:
+    lowered = dtype.strip().lower()
+    if lowered in ("bfloat16", "bf16", "float16", "fp16", "auto"):
+        return 2.0
+    if lowered.startswith("fp8"):
+        return 1.0
+    raise InvalidValueError(
+        Text("Keys and values are not kept in '{dtype}'.", dtype=dtype),
+        "",
+        Text("Type: --kv-dtype bfloat16 or fp8"),
+    )

@@ -1,0 +1,47 @@
+"""A small deployment whose iterations cost what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from gpuscope.serving.engine import Engine, engine
+from gpuscope.serving.replica import Record, Replica
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.schedulers import Limits
+
+Cost = Callable[[int, float, int, int, float], float]
+
+
+def linear(prefill: int, pairs: float, sampled: int, sequences: int, keys: float) -> float:
+    """A cost with a part of each sum."""
+    return 1e-3 + 2e-5 * prefill + 1e-9 * pairs + 5e-5 * sequences + 2e-8 * keys
+
+
+def bare(name: str = "vllm", **more: object) -> Engine:
+    """An engine whose host takes no time."""
+    free = {"host_s": 0.0, "host_sequence_s": 0.0, "request_s": 0.0, "reply_s": 0.0}
+    return replace(engine(name), graph_sizes=(), serial_s=0.0, **free, **more)  # type: ignore[arg-type]
+
+
+def limits(
+    blocks: int = 100_000, sequences: int = 256, tokens: int = 2048, **more: object
+) -> Limits:
+    """Of an iteration."""
+    made = Limits(
+        max_tokens=tokens, max_sequences=sequences, chunked=True, reserve=1.0,
+        kv_blocks=blocks, block_tokens=16,
+    )  # fmt: skip
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def asked(times: list[float], inputs: list[int], outputs: list[int], places: int = 0) -> Requests:
+    """Requests by hand."""
+    return Requests(np.array(times, float), np.array(inputs), np.array(outputs), concurrency=places)
+
+
+def run(requests: Requests, room: Limits, name: str = "vllm", cost: Cost = linear) -> Record:
+    """Serve them."""
+    return Replica(requests, bare(name), room, cost).run()

@@ -1,0 +1,174 @@
+"""The event-driven core beside a step-by-step twin, queueing theory, and random settings."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+from fresh import asked, bare, limits, linear, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuscope.errors import DoesNotFitError
+from gpuscope.serving.replica import Replica
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.schedulers import Limits
+
+
+def twin(asked: Requests, room: Limits) -> tuple[list[float], list[float], list[int]]:
+    """vLLM's rules one iteration at a time: first tokens, ends, preemptions of each request."""
+    count, now, size = len(asked), 0.0, room.block_tokens
+    need, done, made = list(map(int, asked.input_tokens)), [0] * count, [0] * count
+    first, end, put_off = [np.nan] * count, [np.nan] * count, [0] * count
+    coming, waiting, running = deque(range(count)), deque[int](), list[int]()
+    while coming or waiting or running:
+        if not waiting and not running:
+            now = max(now, float(asked.arrival_s[coming[0]]))
+        while coming and asked.arrival_s[coming[0]] <= now:
+            waiting.append(coming.popleft())
+        free = room.kv_blocks - sum(-(-done[i] // size) for i in running)
+        decoding = [i for i in running if done[i] >= need[i]]
+        grow = sum(done[i] % size == 0 for i in decoding)
+        if grow > free:
+            last = running.pop()
+            put_off[last] += 1
+            need[last], done[last] = int(asked.input_tokens[last]) + made[last], 0
+            waiting.appendleft(last)
+            continue
+        budget, free, chunks = room.max_tokens - len(decoding), free - grow, []
+        todo = [i for i in running if done[i] < need[i]] + list(waiting)
+        seats = room.max_sequences - len(running)
+        for i in todo:
+            tokens = min(need[i] - done[i], budget)
+            blocks = -(-(done[i] + tokens) // size) - -(-done[i] // size)
+            if tokens <= 0 or blocks > free or (i not in running and seats <= 0):
+                break
+            seats -= i not in running
+            budget, free = budget - tokens, free - blocks
+            chunks.append((i, tokens))
+        if not chunks and not decoding:
+            last = running.pop()
+            put_off[last] += 1
+            done[last] = 0
+            waiting.appendleft(last)
+            continue
+        pairs = sum(c * done[i] + c * (c + 1) / 2 for i, c in chunks)
+        ends = sum(done[i] + c >= need[i] for i, c in chunks)
+        keys = float(sum(done[i] + 1 for i in decoding))
+        now += linear(sum(c for _, c in chunks), pairs, ends, len(decoding), keys)
+        for i, c in chunks:
+            if i not in running:
+                waiting.remove(i)
+                running.append(i)
+            done[i] += c
+        for i in decoding + [i for i, _ in chunks if done[i] >= need[i]]:
+            done[i] += i in decoding
+            made[i] += 1
+            if made[i] == 1:
+                first[i] = now
+            if made[i] == asked.output_tokens[i]:
+                end[i] = now
+                running.remove(i)
+    return first, end, put_off
+
+
+def drawn(seed: int, count: int = 60, rate: float = 40.0) -> Requests:
+    """Requests of all sizes."""
+    random = np.random.default_rng(seed)
+    return Requests(
+        np.cumsum(random.exponential(1 / rate, count)),
+        random.integers(1, 400, count),
+        random.integers(1, 120, count),
+    )
+
+
+@pytest.mark.parametrize(("seed", "blocks"), [(1, 100_000), (2, 120), (3, 60), (4, 200)])
+def test_stretches_are_what_single_steps_are(seed: int, blocks: int) -> None:
+    requests, room = drawn(seed), limits(blocks, sequences=16, tokens=256)
+    first, end, put_off = twin(requests, room)
+    found = run(requests, room)
+    assert found.preemptions == put_off
+    assert found.first == pytest.approx(first, rel=1e-9)
+    assert found.finished == pytest.approx(end, rel=1e-9)
+    assert (sum(put_off) > 0) == (blocks < 100)
+
+
+def test_waiting_is_that_of_a_single_server() -> None:
+    """M/D/1 (Pollaczek and Khinchine): rho / (2 (1 - rho)) services on average."""
+    random = np.random.default_rng(5)
+    count, rho, service = 60_000, 0.5, 1e-3 + 2e-5 * 50
+    times = np.cumsum(random.exponential(service / rho, count))
+    requests = Requests(times, np.full(count, 50), np.ones(count, int))
+    room = limits(sequences=1, tokens=50)
+    found = Replica(requests, bare(prefix_cache=False), room, _fixed).run()
+    waited = np.array(found.started) - times
+    assert waited.mean() == pytest.approx(service * rho / (2 * (1 - rho)), rel=0.03)
+    in_system = np.array(found.finished) - times  # Little: number = rate x time
+    assert in_system.mean() == pytest.approx(waited.mean() + service, rel=1e-6)
+
+
+def _fixed(prefill: int, pairs: float, sampled: int, sequences: int, keys: float) -> float:
+    return 1e-3 + 2e-5 * prefill
+
+
+def test_one_request_by_hand() -> None:
+    found = run(asked([1.0], [100], [3]), limits())
+    prompt = linear(100, 100 * 101 / 2, 1, 0, 0.0)
+    steps = linear(0, 0, 0, 1, 101.0), linear(0, 0, 0, 1, 102.0)
+    assert found.first[0] == pytest.approx(1.0 + prompt)
+    assert found.finished[0] == pytest.approx(1.0 + prompt + sum(steps))
+    assert found.device[0] == pytest.approx(sum(steps))
+
+
+def test_a_closed_loop_keeps_its_places_full_and_no_more() -> None:
+    found = run(asked([0.0] * 20, [64] * 20, [32] * 20, places=4), limits())
+    busy = [(s, e) for s, e in zip(found.intended, found.finished, strict=True)]
+    for at in found.started:
+        assert sum(s <= at < e for s, e in busy) <= 4
+    assert sorted(found.intended)[4:] == pytest.approx(sorted(found.finished)[:16])
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "tensorrt-llm", "static"])
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), blocks=st.integers(33, 400), sequences=st.integers(1, 40),
+    tokens=st.integers(40, 3000), rate=st.floats(1, 2000), places=st.integers(0, 12),
+)  # fmt: skip
+def test_whatever_is_set_all_is_served(
+    name: str, seed: int, blocks: int, sequences: int, tokens: int, rate: float, places: int
+) -> None:
+    requests = drawn(seed, 40, rate)
+    if places:
+        requests = requests.at_concurrency(places)
+    room = limits(blocks, sequences, tokens, reserve=0.5 if name == "sglang" else 1.0)
+    found = run(requests, room, name)
+    first, end = np.array(found.first), np.array(found.finished)
+    assert (np.array(found.intended) <= np.array(found.started)).all()
+    assert (np.array(found.started) <= first).all()
+    assert (first <= end).all()
+    assert max(row[6] for row in found.rows) <= blocks
+    decoded = sum(row[1] * row[5] for row in found.rows)
+    assert decoded + sum(p + 1 for p in found.preemptions) >= sum(requests.output_tokens) - 40
+    assert all(row[2] >= 0 and row[3] >= 0 for row in found.rows)
+
+
+def test_more_room_is_never_slower() -> None:
+    requests = drawn(9, 80, 200.0)
+    ends = [max(run(requests, limits(blocks)).finished) for blocks in (60, 120, 500, 5000)]
+    assert ends == sorted(ends, reverse=True)
+
+
+def test_what_never_fits_is_said() -> None:
+    with pytest.raises(DoesNotFitError, match="longest request has 1600"):
+        run(asked([0.0], [1000], [600]), limits(blocks=50))
+
+
+def test_equal_beginnings_are_worked_on_once() -> None:
+    requests = Requests(
+        np.arange(5.0), np.full(5, 1000), np.full(5, 2),
+        prefix=np.zeros(5, int), prefix_tokens=np.full(5, 800),
+    )  # fmt: skip
+    found = run(requests, limits())
+    assert found.cached == [0, 800, 800, 800, 800]
+    assert found.prefill[1] < 0.35 * found.prefill[0]

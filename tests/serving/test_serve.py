@@ -1,0 +1,123 @@
+"""`gs.serve` and the command: what is told, and what is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import gpuscope as gs
+from gpuscope.cli.app import make_app
+from gpuscope.errors import GpuscopeError
+from gpuscope.hardware import device
+from gpuscope.program.models import find
+from gpuscope.serving.document import load_serving, serving_document
+from gpuscope.serving.engine import engine, engines
+from gpuscope.serving.memory import kv_memory
+from gpuscope.serving.metrics import metrics
+from gpuscope.serving.quantization import quantization
+
+
+def test_a_seed_gives_equal_runs_and_more_bandwidth_is_no_slower() -> None:
+    asked = {"rate": 4.0, "requests": 120, "input": "100..900", "output": 50}
+    one, same = (gs.serve("llama-3.1-8b", "h100", **asked)[0] for _ in range(2))
+    assert serving_document(one) == serving_document(same)
+    faster = gs.serve("llama-3.1-8b", "h200", **asked)[0]
+    assert metrics(faster).tpot.mean_s < metrics(one).tpot.mean_s
+
+
+def test_a_decode_step_reads_the_weights_once() -> None:
+    """16 GB at 4.8 TB/s are 3.3 ms: one sequence decodes at no less, and at less than twice."""
+    found = gs.serve("llama-3.1-8b", "h200", concurrency=[1], requests=5, output=64)[0]
+    assert 3.3e-3 < metrics(found).tpot.p50_s < 6.6e-3
+
+
+def test_time_is_accounted_for() -> None:
+    served = gs.serve("llama-3.1-8b", "h200", rate=20, requests=200)[0].served
+    parts = (
+        served.queue_s + served.prefill_s + served.behind_s + served.decode_device_s
+        + served.decode_host_s + served.preempted_s
+    )  # fmt: skip
+    whole = served.finished_s - served.intended_s
+    assert np.allclose(parts, whole, rtol=0.02, atol=2e-3)
+
+
+def test_blocks_are_what_weights_leave() -> None:
+    size = find("llama-3.1-8b").size()
+    h200 = device("h200")
+    found = kv_memory(size, quantization("bf16", h200), h200)
+    assert found.token_bytes == 2 * 32 * 8 * 128 * 2
+    assert found.weights_bytes == pytest.approx(8.03e9 * 2, rel=0.01)
+    used = found.blocks * 16 * found.token_bytes + found.weights_bytes + found.activations_bytes
+    assert used == pytest.approx(0.9 * h200.memory_usable_bytes, rel=0.02)
+    eight = kv_memory(size, quantization("fp8", h200), h200, cache_bytes=1.0)
+    assert eight.blocks > 2 * found.blocks
+
+
+def test_profiles_are_whole() -> None:
+    assert engines() == ("sglang", "static", "tensorrt-llm", "vllm")
+    assert all(engine(name).max_tokens >= 1024 for name in engines())
+
+
+@pytest.mark.parametrize(
+    ("how", "word"),
+    [
+        ({}, "No load"),
+        ({"concurrency": [0]}, "serves nobody"),
+        ({"rate": 1, "tp": 3}, "does not divide"),
+        ({"rate": 1, "tp": 2}, "more than the 1"),
+        ({"rate": 1, "engine": "vlm"}, "vllm"),
+        ({"rate": 1, "input": "200000"}, "beyond the context"),
+        ({"rate": 1, "dtype": "fp3"}, "fp8"),
+        ({"rate": 1, "kv_blocks": 3}, "longest request"),
+        ({"rate": -1.0}, "cannot be"),
+        ({"rate": 1, "max_tokens": 0}, "max_tokens cannot be 0"),
+        ({"rate": 1, "seats": 4}, "no setting 'seats'"),
+        ({"arrivals": "no-such.csv"}, "cannot be read"),
+    ],
+)
+def test_what_cannot_be(how: dict[str, object], word: str) -> None:
+    with pytest.raises(GpuscopeError) as caught:
+        gs.serve("llama-3.1-8b", "h200", **how)
+    assert word in str(caught.value)
+
+
+def test_a_model_that_does_not_fit_says_by_how_much() -> None:
+    with pytest.raises(gs.DoesNotFitError, match=r"does not fit .*--tp 2"):
+        gs.serve("llama-3.1-70b", "h200", rate=1)
+    with pytest.raises(GpuscopeError, match="no fp8"):
+        gs.serve("llama-3.1-8b", "a100", rate=1, dtype="fp8")
+
+
+def test_an_unstable_queue_has_a_capacity_and_no_latency() -> None:
+    told = CliRunner().invoke(
+        make_app(["serve", "compare"]),
+        ["serve", "llama-3.1-8b", "--rate", "500", "--requests", "600"],
+    )
+    assert told.exit_code == 0, told.output
+    assert "More comes than it can serve" in told.output
+    assert "Latencies" not in told.output
+
+
+def test_the_command_saves_compares_and_speaks_chinese(tmp_path: Path) -> None:
+    cli = CliRunner()
+    app = make_app(["serve", "compare"])
+    paths = [str(tmp_path / name) for name in ("a.json.gz", "b.json")]
+    for path, on in zip(paths, ("h200", "h100"), strict=True):
+        words = ["llama-3.1-8b", "--on", on, "--rate", "4", "--requests", "100", "--output", path]
+        assert cli.invoke(app, ["serve", *words]).exit_code == 0
+        assert load_serving(path).engine == "vllm"
+    assert cli.invoke(app, ["compare", *paths]).exit_code == 0
+    told = cli.invoke(app, ["compare", *paths, "--lang", "zh"])
+    assert "中位数" in told.output
+    words = ["llama-3.1-8b", "--rate", "4", "--requests", "50", "--slo", "ttft<1s"]
+    page = tmp_path / "x.html"
+    told = cli.invoke(app, ["serve", *words, "--lang", "zh", "--report", str(page)])
+    assert "延迟" in told.output
+    assert page.stat().st_size > 10_000
+    told = cli.invoke(app, ["serve", *words, "--json"])
+    assert json.loads(told.stdout)["schema"] == "gpuscope.serving"
+    assert cli.invoke(app, ["serve", "llama-3.1-8b"]).exit_code == 2
