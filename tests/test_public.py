@@ -72,7 +72,6 @@ def samples() -> dict[str, object]:
         trial,
         forecast,
         Advice(ChangeCase(run, cluster, run.program, None), "time", (forecast,), (forecast,)),
-        gs.serve("llama-3.2-1b", "h200", concurrency=[1], requests=2, output=2)[0],
         Lens("file.py:launch", machine_of("h200"), (), True, 10, 3),
         Serving("measured", "m", "vllm", "1", "h200", Served(*[np.zeros(1)] * 8)),
     ]
