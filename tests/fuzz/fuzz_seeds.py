@@ -6,6 +6,7 @@ import gzip
 import json
 import sqlite3
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,82 @@ def kernel_names() -> list[str]:
 def error_texts() -> list[str]:
     """Recorded error messages."""
     return [p.read_text("utf-8") for p in sorted((DATA / "errors").glob("*.txt"))]
+
+
+@cache
+def benches() -> list[list[Any]]:
+    """The lines of a bench that was interrupted."""
+    from gpuscope.measurement.bench.store import failure_document, head_document, point_document
+    from gpuscope.measurement.bench.types import BenchResult, BenchRun, Failure, KernelTime, Point
+
+    kernel = KernelTime("k", "kernel", 1, 1e-3, 9e-4, 2e-3, None, "132x1x1", "128x1x1", 168)
+    params = {"dtype": "bf16", "layout": "NN", "m": 64, "n": 64, "k": 64, "set": "square"}
+    product = Point("matmul", "mm", params, "hot", 1e-3, 9e-4, 2e-3, 8, 5e5, 2e4, "compute")
+    product = replace(product, bound_s=5e-4, kernels=(kernel,), sm_clock_hz=1.98e9, throttled=())
+    copied = Point(
+        "memory", "copy", {"op": "copy", "mib": 64.0}, "hot", 1e-4, values={"power_w": 9}
+    )
+    failed = Failure("matmul", "bmm", params, "out of memory")
+    machine = {"device": "NVIDIA H200", "driver": "580.1", "host": "node7", "l2_bytes": "52428800"}
+    runs = (BenchRun("matmul", 1.0, 2), BenchRun("link", 0.0, 0, 0, "one device"))
+    head = head_document(BenchResult(machine, "nvidia-h200-sxm", (), (), runs, ("warm",)))
+    head = {"schema": "gpuscope.bench", "version": 1, **head}
+    points = [point_document(product), point_document(copied)]
+    return [[head, *points, failure_document(failed)]]
+
+
+@cache
+def readings() -> list[Any]:
+    """A recording of a sensor."""
+    info = {"vendor": "nvidia", "index": 0, "name": "NVIDIA H200", "uuid": "GPU-1", "notes": ["a"]}
+    reading = {"time_s": 1.0, "power_w": 600.0, "energy_j": 1e5, "utilisation": 0.9}
+    held = {"throttle_reasons": ["power cap"], "throttled_s": {"power": 1.0}}
+    used = {"processes": [{"pid": 7, "name": "python", "memory_bytes": 1 << 30}]}
+    head = {"schema": "gpuscope.sensor", "version": 1, "info": info}
+    return [{**head, "readings": [reading, {**reading, **held, **used, "time_s": 2.0}]}]
+
+
+@cache
+def servings() -> list[Any]:
+    """A serving run of two requests, one of which failed."""
+    import numpy as np
+
+    from gpuscope.serving.document import serving_document
+    from gpuscope.serving.result import FAILED, FINISHED, Served, Serving
+
+    served = Served(
+        intended_s=np.array([0.0, 1.0]),
+        sent_s=np.array([0.0, 1.1]),
+        input_tokens=np.array([10, 20]),
+        output_tokens=np.array([5, 0]),
+        first_token_s=np.array([0.5, float("nan")]),
+        finished_s=np.array([0.9, 2.0]),
+        status=np.array([FINISHED, FAILED]),
+        reason=np.array([-1, 0]),
+    )
+    found = Serving("measured", "m", "vllm", "1", "h200", served, reasons=("404",))
+    return [json.loads(json.dumps(serving_document(found)))]
+
+
+@cache
+def advices() -> list[Any]:
+    """Advice that was kept, with two forecasts."""
+    from tempfile import TemporaryDirectory
+
+    from gpuscope.advice.forecast.store import AdviceOf, KeptAdvice, write_advice
+    from gpuscope.advice.results import Forecast, Refusal, Target
+    from gpuscope.advice.types import Fit, ModelSeen, OptimizerSeen, Seen
+    from gpuscope.document.text import recorded
+
+    said = recorded({"en": "why", "zh": "为什么"})
+    of = AdviceOf(Target("build", "gpt2"), "", "nvidia-h200-sxm", 1, "time", (), "0")
+    optimizer = OptimizerSeen("AdamW", {"betas": (0.9, 0.999)}, 10, ("float32",), "x.py:2")
+    model = ModelSeen("M", "torch.nn", "x.py", 10, ("float32",), {"M": 1})
+    none = Forecast((), "little", said, 1.0, 1.0, 1.0, 0.03)
+    one = Forecast(("tf32",), "helps", said, 1.5, 1.4, 1.6, 0.02, 10, 20, None, said)
+    seen = Seen((model,), (optimizer,), file="x.py", function="build", batch=8)
+    refused = (Refusal("fp8", Fit(False, said)),)
+    kept = KeptAdvice(of, ("tf32",), (one,), (none, one), (), seen, "samples", 8, refused, (said,))
+    with TemporaryDirectory() as folder:
+        write_advice(Path(folder) / "a.json", kept)
+        return [json.loads((Path(folder) / "a.json").read_bytes())]

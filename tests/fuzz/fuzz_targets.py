@@ -218,6 +218,37 @@ def _ladder(path: Path) -> None:
     _explained(explain_ladder(read_ladder(path)))
 
 
+def _bench(path: Path) -> None:
+    from gpuscope.measurement.bench.store import load_bench
+    from gpuscope.views.bench import bench_card
+    from gpuscope.views.bench_document import bench_document
+
+    found = load_bench(path)
+    _shown(bench_card(found, "en"), bench_card(found, "zh"))
+    json.dumps(bench_document(found), allow_nan=False).encode()
+
+
+def _readings(path: Path) -> None:
+    from gpuscope.measurement.sensors.recording import Replay
+
+    sensor = Replay.load(path)
+    json.dumps([str(sensor.info), *(str(sensor.read()) for _ in sensor.readings)]).encode()
+
+
+def _serving(path: Path) -> None:
+    from gpuscope.serving.document import load_serving, serving_document
+
+    json.dumps(serving_document(load_serving(path)), allow_nan=False).encode()
+
+
+def _advice(path: Path) -> None:
+    from gpuscope.advice.forecast.store import AdviceOf, read_advice
+    from gpuscope.advice.results import Target
+
+    of = AdviceOf(Target("build", "gpt2"), "", "nvidia-h200-sxm", 1, "time", (), "0")
+    str(read_advice(path, of).forecasting()(("tf32",)))
+
+
 def _machine(path: Path) -> None:
     from gpuscope.doctor.diagnose import diagnose
     from gpuscope.doctor.machine import Recording
@@ -347,6 +378,17 @@ TARGETS: dict[str, Target] = {
             ci=200,
             why="each is explained in two languages",
         ),
+        Target(
+            "bench",
+            "points.jsonl",
+            _from(damage.as_lines, seeds.benches),
+            _bench,
+            ci=100,
+            why="each is drawn in two languages",
+        ),
+        Target("sensor", "s.json", _from(damage.as_json, seeds.readings), _readings),
+        Target("serving", "s.json", _from(damage.as_json, seeds.servings), _serving),
+        Target("advice", "a.json", _from(damage.as_json, seeds.advices), _advice),
         Target(
             "machine",
             "m.json",

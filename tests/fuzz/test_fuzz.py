@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from pathlib import Path
 
@@ -42,3 +43,47 @@ def test_what_fell_once_does_not_again(path: Path, tmp_path: Path) -> None:
     there.write_bytes(path.read_bytes())
     with contextlib.suppress(GpuscopeError):
         target.read(there)
+
+
+READERS = {
+    "advice/forecast/store.py": "advice",
+    "advice/trial/ladder_store.py": "ladder",
+    "doctor/machine.py": "machine",
+    "explanation/flight_recorder/dump.py": "dump",
+    "hardware/calibration.py": "calibration",
+    "hardware/own.py": "calibration",
+    "measurement/bench/store.py": "bench",
+    "measurement/sensors/recording.py": "sensor",
+    "program/models/config_file.py": "config",
+    "run/reader.py": "run",
+    "serving/document.py": "serving",
+    "timeline/kineto/blocks.py": "gzip",
+    "timeline/kineto/parallel.py": "trace",
+    "timeline/kineto/read.py": "trace",
+    "timeline/nsys/database.py": "nsys",
+    "timeline/nsys/read.py": "nsys",
+    "timeline/snapshot/read.py": "snapshot",
+    "views/doctor_document.py": "diagnosis",
+    "watch/recording.py": "samples",
+}
+"""Modules that read files from outside, by way of one of the doors -> the target that tries it."""
+
+NO_READERS = {"plain.py", "apart.py", "endless.py"}
+"""The doors themselves, and what knows their limit of time alone."""
+
+_DOOR = re.compile(
+    r"from gpuscope\.(?:outside(?:\.\w+)?|hardware\.loader|run\.reader) import [^\n]*"
+    r"\b(?:file_bytes|json_of|python_json_of|toml_of|limits|read_apart|parsed_file)\b"
+)
+
+
+def test_every_reader_has_a_target() -> None:
+    """A new module that opens one of the doors is named above, and gets a target."""
+    source = Path(__file__).resolve().parents[2] / "src" / "gpuscope"
+    found = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if _DOOR.search(path.read_text("utf-8")) and path.name not in NO_READERS
+    }
+    assert found == set(READERS)
+    assert set(READERS.values()) <= set(TARGETS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import tomllib
@@ -168,3 +169,18 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path) -> None:
     for write in (save_bench, lambda made, folder: PointLog(folder, made)):
         with pytest.raises(InputFileError, match="Cannot write"):
             write(FULL, tmp_path / "file" / "bench")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"median_s": "soon"}, {"params": 7}, {"params": {}}, {"bound_s": [1]}, {"kernels": [{}]}],
+)
+def test_values_of_a_saved_point_are_checked(change: dict, tmp_path) -> None:
+    """Before, the first view of them fell."""
+    point = {"bench": "memory", "family": "copy", "params": {"op": "copy", "mib": 64.0}}
+    point |= {"state": "hot", "median_s": 1e-4, "bytes": 1e6}
+    head = {"schema": "gpuscope.bench", "version": 1, "machine": {}, "device_id": ""}
+    for given, refused in ((point, False), (point | change, True)):
+        (tmp_path / "points.jsonl").write_text(f"{json.dumps(head)}\n{json.dumps(given)}\n")
+        with pytest.raises(InputFileError) if refused else contextlib.nullcontext():
+            load_bench(tmp_path)

@@ -16,9 +16,11 @@ from typing import Any
 
 from gpuscope.atomic import write_atomically
 from gpuscope.document.text import Text
+from gpuscope.document.typed import check_figures, typed
 from gpuscope.errors import UPDATE, InputFileError, require_package
+from gpuscope.measurement.bench.figures import figures
 from gpuscope.measurement.bench.toml_text import toml_text
-from gpuscope.measurement.bench.types import BenchResult, BenchRun, Failure, KernelTime, Point
+from gpuscope.measurement.bench.types import BenchResult, Failure, Point
 from gpuscope.outside.plain import file_bytes, python_json_of, toml_of
 
 SCHEMA, VERSION = "gpuscope.bench", 1
@@ -112,26 +114,19 @@ def failure_document(failure: Failure) -> dict[str, Any]:
 
 
 _POINT_FIELDS = frozenset(f.name for f in fields(Point))
-_KERNEL_FIELDS = frozenset(f.name for f in fields(KernelTime))
 _FAILURE_FIELDS = frozenset(f.name for f in fields(Failure)) - {"reason"}  # that is "error" here
-_RUN_FIELDS = frozenset(f.name for f in fields(BenchRun))
 
 
 def point_from(document: Mapping[str, Any]) -> Point:
     """Return the point of plain values; fields that are not known are passed over.
 
     Raises:
-        KeyError, TypeError: something is missing.
+        MisfitError: something is missing, or of another type.
     """
-    known = {k: v for k, v in document.items() if k in _POINT_FIELDS}
-    known["kernels"] = tuple(
-        KernelTime(**{k: v for k, v in kernel.items() if k in _KERNEL_FIELDS})
-        for kernel in known.get("kernels") or ()
-    )
-    for name in ("throttled", "samples_s"):
-        if known.get(name) is not None:
-            known[name] = tuple(known[name])
-    return Point(**known)
+    told = {k: v for k, v in document.items() if k in _POINT_FIELDS and v is not None}
+    point = typed(Point, {"median_s": None, **told})
+    check_figures(point, "")
+    return point
 
 
 def save_bench(result: BenchResult, folder: str | Path) -> None:
@@ -255,7 +250,7 @@ def _sorted(lines: Iterable[dict[str, Any]]) -> tuple[list[Point], list[Failure]
     for line in lines:
         if "error" in line:
             known = {k: v for k, v in line.items() if k in _FAILURE_FIELDS}
-            failures.append(Failure(reason=line["error"], **known))
+            failures.append(typed(Failure, {"reason": line["error"], **known}))
         else:
             points.append(point_from(line))
     return points, failures
@@ -279,22 +274,25 @@ def _check(head: Mapping[str, Any], path: Path) -> None:
 
 
 def _result(head: Mapping[str, Any], points: list[Point], failures: list[Failure]) -> BenchResult:
-    runs = tuple(
-        BenchRun(**{k: v for k, v in run.items() if k in _RUN_FIELDS})
-        for run in head.get("runs") or ()
+    found = typed(
+        BenchResult,
+        {
+            "machine": head["machine"],
+            "device_id": head["device_id"],
+            "points": [],
+            "failures": [],
+            "runs": head.get("runs") or [],
+            "warnings": head.get("warnings") or [],
+            "quick": bool(head.get("quick")),
+            "started": str(head.get("started") or ""),
+            "seconds": head.get("seconds") or 0.0,
+            "interrupted": bool(head.get("interrupted")),
+        },
     )
-    return BenchResult(
-        dict(head["machine"]),
-        str(head["device_id"]),
-        tuple(points),
-        tuple(failures),
-        runs,
-        tuple(head.get("warnings") or ()),
-        bool(head.get("quick")),
-        str(head.get("started") or ""),
-        float(head.get("seconds") or 0.0),
-        bool(head.get("interrupted")),
-    )
+    check_figures(found, "")
+    found = replace(found, points=tuple(points), failures=tuple(failures))
+    figures(found)  # a point without what its bench is told by is damaged, too
+    return found
 
 
 def _damaged(path: Path, error: Exception) -> InputFileError:
