@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from gpuscope import api
 from gpuscope.cli.app import app
-from gpuscope.cli.fit_trials import ENOUGH, MOST_TRIALS, fit_trials
+from gpuscope.cli.fit_trials import ENOUGH, MOST_TRIALS, fit_trials, told, trials_on_more
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import parse_target
 from gpuscope.program.models.parallel.options import ParallelOptions
@@ -76,3 +76,37 @@ def test_the_story_names_the_rank_and_what_fits() -> None:
     assert "does not fit: it needs" in text
     assert "Rank " in text
     assert "Predicted to fit: --" in text or "Tried, and too much still: --" in text
+
+
+def _on_more(monkeypatch, fits, workload: str = "llama-3.2-1b", **more) -> list[str]:
+    """What is tried for a block and an embedding whose states take 5.2 GB, on devices of 1.2."""
+    options = WorkloadOptions(layers=1, seq=128, batch=1, **more)
+    one = parse_target("h200")
+    small = one.with_device(one.device.replace(memory_bytes=1_200_000_000))
+    run = api.predict("llama-3.2-1b", small, options=options)
+    assert run.fits is False
+    asked: list[str] = []
+
+    def recost(workload, cluster, *, options, **kept):
+        asked.append(f"{cluster.n_devices} {options.parallel.fsdp} {options.parallel.recompute}")
+        assert cluster.device == small.device
+        return _job(fits(cluster.n_devices, options.parallel.recompute))
+
+    monkeypatch.setattr(api, "recost", recost)
+    found = trials_on_more(workload, run, small, options, None, lambda _: None)
+    tried = [trial.options.split()[1].split("x")[0] for trial in found]
+    assert tried == [each.split()[0] for each in asked]
+    if found:
+        hint = str(told(run, found).analysis.findings[0].hint)
+        assert hint.startswith(f"It fits on more devices, as predicted, with {found[-1].options} (")
+        assert found[-1].options.endswith(" --microbatch 1")
+    return asked
+
+
+def test_one_device_too_small_names_the_fewest_that_hold_it(monkeypatch) -> None:
+    asked = _on_more(monkeypatch, lambda devices, recompute: devices == 16 and recompute == "full")
+    assert asked == ["8 full None", "8 full full", "16 full None", "16 full full"]
+
+
+def test_code_of_the_users_is_not_tried_on_more(monkeypatch) -> None:
+    assert _on_more(monkeypatch, lambda *_: True, workload="train.py:build") == []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuscope import api
+from gpuscope.analysis.fit import fit_options
 from gpuscope.document.quantities import Bytes, Seconds
 from gpuscope.document.text import Text, joined
 from gpuscope.errors import GpuscopeError
@@ -21,6 +22,13 @@ MOST_TRIALS = 4
 
 MOST_S = 10.0
 """No further plan is begun after so many seconds."""
+
+STATE_BYTES = 16
+"""Of mixed-precision training with Adam, for each parameter: float32 weight, gradient and two
+moments (Rajbhandari et al. 2020, ZeRO, counts as many)."""
+
+MOST_DEVICES = 1024
+"""No more are tried."""
 
 ENOUGH = 2
 """Plans that fit, after which no more are tried."""
@@ -62,10 +70,10 @@ def fit_trials(
         calibration: constants other than the catalogue's.
         say: shows what is being done.
     """
+    found: list[Trial] = []
     if options.parallel is None and (cluster.n_devices == 1 or options.task not in (None, "train")):
         return ()
     asked = options.parallel or ParallelOptions(fsdp="none")
-    found: list[Trial] = []
     begin_s = time.monotonic()
     for words, plan in _plans(asked):
         if len(found) == MOST_TRIALS or sum(trial.fits for trial in found) == ENOUGH:
@@ -73,20 +81,79 @@ def fit_trials(
         if found and time.monotonic() - begin_s > MOST_S:
             break
         say(words)
-        try:
-            job = api.recost(
-                workload,
-                cluster,
-                options=replace(options, parallel=plan),
-                calibration=calibration,
-                interval=False,
-            )
-        except GpuscopeError:
-            continue
-        peak, fits = _memory(job)
-        if peak is not None and fits is not None:
-            found.append(Trial(words, peak, job.step_time_s, fits))
+        changed = replace(options, parallel=plan)
+        found += _tried(workload, cluster, changed, calibration, words)
     return tuple(found)
+
+
+def trials_on_more(
+    workload: str,
+    run: Run,
+    cluster: Cluster,
+    options: WorkloadOptions,
+    calibration: Calibration | None,
+    say: Callable[[str], None],
+) -> tuple[Trial, ...]:
+    """Predict a training step that is too large for one device on the fewest that hold it.
+
+    From the first power of two over which the model's states fit, each number is tried sharded,
+    then also with recomputation, until one fits, four were tried, or twenty seconds are over.
+    Nothing is tried where a change on the one device is enough, or for code of the user's own.
+
+    Args:
+        run: of the step on one device.
+        workload, cluster, options, calibration, say: see `fit_trials`.
+    """
+    program, memory = run.program, run.analysis.memory
+    own_code = workload.endswith(".py") or ".py:" in workload
+    if own_code or options.module or program is None or program.task != "train" or memory is None:
+        return ()
+    if any(each.fits and "sharding" not in each.name for each in fit_options(memory, program)):
+        return ()
+    asked = replace(options.parallel or ParallelOptions(), fsdp="full")
+    devices, found = 2, list[Trial]()
+    while program.parameters * STATE_BYTES / devices > (memory.capacity_bytes or 0):
+        devices *= 2
+    begin_s = time.monotonic()
+    while devices <= MOST_DEVICES and len(found) < MOST_TRIALS:
+        several = api.resolve_target(f"{devices}x{cluster.device.id}").with_device(cluster.device)
+        for more in ("", "full"):
+            if found and time.monotonic() - begin_s > 2 * MOST_S:
+                return tuple(found)
+            words = f"--on {devices}x{cluster.device.id} --fsdp full"
+            words += " --recompute full" * bool(more)
+            words += f" --microbatch {options.batch}" if options.batch else ""
+            say(words)
+            plan = replace(asked, recompute=more or asked.recompute, microbatch=options.batch)
+            changed = replace(options, parallel=plan, batch=None, checkpointing=False)
+            tried = _tried(workload, several, changed, calibration, words)
+            if not tried and not found:
+                return ()
+            found += tried
+            if tried and tried[0].fits:
+                return tuple(found)
+        devices *= 2
+    return tuple(found)
+
+
+def _tried(
+    workload: str,
+    cluster: Cluster,
+    options: WorkloadOptions,
+    calibration: Calibration | None,
+    words: str,
+) -> list[Trial]:
+    """The plan predicted; none where it cannot be."""
+    try:
+        job = api.recost(
+            workload, cluster, options=options, calibration=calibration, interval=False
+        )
+    except GpuscopeError:
+        return []
+    peak, fits = _memory(job)
+    if peak is None or fits is None:
+        return []
+    return [Trial(words, peak, job.step_time_s, fits)]
 
 
 def _memory(job: Any) -> tuple[int | None, bool | None]:
@@ -132,6 +199,14 @@ def told(run: Run, trials: tuple[Trial, ...]) -> Run:
     if not trials:
         return run
     hint = _hints(trials)
+    if run.world_size == 1 and any(trial.fits for trial in trials):
+        plan = next(trial for trial in trials if trial.fits)
+        hint = Text(
+            "It fits on more devices, as predicted, with {options} ({memory} on each, {time}).",
+            options=plan.options,
+            memory=Bytes(plan.peak_memory_bytes),
+            time=Seconds(plan.step_time_s),
+        )
     findings = tuple(
         replace(each, hint=hint) if each.kind == "does_not_fit" else each
         for each in run.analysis.findings

@@ -213,10 +213,12 @@ def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) 
 
 def _with_fitting(request: Request, place: _Place, run: Run, say: Any) -> Run:
     """A job that does not fit, with the plans that would."""
-    from gpuscope.cli.fit_trials import fit_trials, told
+    from gpuscope.cli.fit_trials import fit_trials, told, trials_on_more
 
-    trials = fit_trials(request.workload, place.cluster, request.options, place.calibration, say)
-    return told(run, trials)
+    given = (place.cluster, request.options, place.calibration, say)
+    if place.cluster.n_devices == 1:
+        return told(run, trials_on_more(request.workload, run, *given))
+    return told(run, fit_trials(request.workload, *given))
 
 
 def _varied(

@@ -66,7 +66,8 @@ def does_not_fit(facts: Facts) -> Finding | None:
         max_gain_s=None,
         hint=joined((capital(option.text) for option in fitting), " Or: ")
         or Text(
-            "None of the usual changes is enough: use a smaller model or devices with more memory."
+            "None of the usual changes is enough: use devices with more memory, or several (--on "
+            "8x..., --fsdp full)."
         ),
     )
 
