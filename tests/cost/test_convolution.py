@@ -201,3 +201,21 @@ def test_narrow_groups_share_a_tile() -> None:
     assert packed.packed(64) == packed
     wide = ConvShape(32, 256, 256, 784, 784, 9, 2, 1, True)
     assert wide.packed(64) == wide
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_few_channels_first_are_read_as_they_lie(dtype: str) -> None:
+    """As cuDNN runs them: one kernel of 3 to 5 us on an H200, where three conversions alone take
+    as long; wide channels are worth converting."""
+    kernels = conv(8, 3, 8, 64, 3, pad=1, dtype=dtype, hot=True)
+    assert len(kernels) == 1
+    assert 2.5e-6 < total_s(kernels) < 5e-6
+    wide = [k.name for k in conv(64, 64, 32, 64, 3, pad=1, dtype=dtype)]
+    assert wide.count("nchw_to_nhwc") == 2
+    assert wide[-1] == "nhwc_to_nchw"
+
+
+def test_16_channels_are_read_as_they_lie_in_float32_alone() -> None:
+    """Half precision has no such kernel where 16 bytes hold eight channels."""
+    assert len(conv(8, 16, 8, 16, 3, pad=1, dtype="float32")) == 1
+    assert len(conv(8, 16, 8, 16, 3, pad=1, dtype="bfloat16")) == 4

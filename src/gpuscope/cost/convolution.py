@@ -17,6 +17,7 @@ from gpuscope.cost.conv_depthwise import depthwise, stream
 from gpuscope.cost.conv_padding import padding, rounded, spread_groups, stepped
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
+from gpuscope.cost.gemm import reduction_s as _reduction_s
 from gpuscope.cost.matmul import Operand, compute_dtype, gemm_kernels, operand
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -108,13 +109,21 @@ def _pass(
         if made.padded and shape.groups > 1:
             kernels = [*spread_groups(work, shape, (first.spec, second.spec, out)), *kernels]
         return kernels
+    before, after = _conversions(work, first, second, out)
+    return [*before, *kernels, *after]
+
+
+def _conversions(
+    work: Work, first: Operand, second: Operand, out: TensorSpec
+) -> tuple[list[Kernel], list[Kernel]]:
+    """Kernels that turn channels-first operands for a product, and its result back."""
     before = [
         _convert(work, operand.spec, "nchw_to_nhwc")
         for operand in (first, second)
         if prod(operand.spec.shape[2:]) > 1
     ]
     after = [_convert(work, out, "nhwc_to_nchw")] if prod(out.shape[2:]) > 1 else []
-    return [*before, *kernels, *after]
+    return before, after
 
 
 def _product(
@@ -126,7 +135,31 @@ def _product(
     if matrix and _is_plain_product(shape, which, first.spec):
         return _plain_product(work, shape, which, dtype, first, second, out), False
     turned = matrix and not shape.channels_last and work.device.vendor == "NVIDIA"
-    return _implicit(work, shape, which, dtype, first, second, out, turned), turned
+    made = _implicit(work, shape, which, dtype, first, second, out, turned)
+    if turned and which == "forward" and _read_as_it_lies(shape, dtype, first.spec):
+        direct = _implicit(work, shape, which, "float32", first, second, out)
+        moved = (kernel for part in _conversions(work, first, second, out) for kernel in part)
+        if _seconds(direct) < _seconds(made) + sum(kernel.duration_s for kernel in moved):
+            return direct, False
+    return made, turned
+
+
+def _read_as_it_lies(shape: ConvShape, dtype: str, activation: TensorSpec) -> bool:
+    """Whether cuDNN has a kernel that reads channels-first data as they lie, on the vector lanes.
+
+    Few channels or small pictures cost less so than three conversions around a tensor-core kernel:
+    recorded for the forward pass (micro/small.jsonl.gz), of half precision only where channels
+    are fewer than a copy holds. Of the gradients' many direct kernels the choice is not understood.
+    """
+    plain = shape.groups == 1 and len(activation.shape) == 4
+    return plain and (dtype == "tf32" or shape.channels_in < _FEW_CHANNELS)
+
+
+def _seconds(made: ConvProduct) -> float:
+    """Time of a product, sums over slices included."""
+    found = made.slowed(plan(made.problem, made.machine))
+    split = _reduction_s(made.problem, made.machine, found.split) if found.split > 1 else 0.0
+    return found.duration_s + split
 
 
 def products(work: Work) -> tuple[tuple[ConvProduct, TensorSpec], ...]:
@@ -313,6 +346,8 @@ def _implicit(
     )
     family = _FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
+    if dtype == "float32" and which == "forward" and len(first.spec.shape) == 4:
+        machine = replace(machine, small=None)  # a kernel of products alone
     slow = 1.0
     if sizes.channels_in // sizes.groups < _FEW_CHANNELS:
         slow = work.constants.value(

@@ -62,6 +62,9 @@ class Machine:
         tile_s: start of a tile that its neighbours do not hide.
         store_bytes_per_s: at which one multiprocessor writes a tile out.
         bias_store: factor on that time where a bias is added.
+        bias_slices, bias_split: most slices of K where a bias is added, and how much longer they
+            take. cuBLAS has no plain kernel of float32 for both: sums are cleared before, added up
+            by turns, or an old kernel is taken ("sgemm_largek") and the row added after it.
         cold_s: added latency of the first loads where an operand is not in L2.
         split_s: writing partial results where K is split.
         reduce_s: floor of the kernel that adds up slices of K.
@@ -97,6 +100,8 @@ class Machine:
     tile_s: float
     store_bytes_per_s: float
     bias_store: float
+    bias_slices: float
+    bias_split: float
     cold_s: float
     split_s: float
     reduce_s: float
@@ -213,6 +218,8 @@ def machine_for(
         tile_s=get("tile_s") * blocks,
         store_bytes_per_s=store,
         bias_store=get("bias_store"),
+        bias_slices=get("bias_slices"),
+        bias_split=get("bias_split"),
         cold_s=get("cold_s"),
         split_s=get("split_s"),
         reduce_s=get("reduce_s"),

@@ -10,7 +10,7 @@ memory does not hide, and what every launch costs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, hypot
 
 import numpy as np
 
@@ -111,13 +111,14 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
     even = found.grid / machine.units
     hidden = min(float(machine.resident[at]), found.rounds)
     taking_turns = ceil(found.rounds / hidden) * steps / found.rounds
-    each = max(multiply, load, taking_turns)
+    busy = max(multiply, load)
+    each = hypot(busy, taking_turns) if machine.vector else max(busy, taking_turns)
     at_rate = even * multiply * _useful_share(problem, machine, found.tile, found.split)
     loop = found.rounds * each
     around = found.rounds * (store + machine.tile_s) / hidden
     split = machine.split_s if found.split > 1 else 0.0
     total = found.duration_s - start - machine.floor_s - split
-    limit = "multiply" if each == multiply else "load" if each == load else "steps"
+    limit = "steps" if taking_turns > busy else "multiply" if multiply >= load else "load"
     return Parts(
         peak_s=min(peak, at_rate),
         rate_s=at_rate - min(peak, at_rate),
