@@ -102,6 +102,16 @@ def test_an_unstable_queue_has_a_capacity_and_no_latency() -> None:
     assert "Latencies" not in told.output
 
 
+def test_capacity_is_what_a_full_engine_serves() -> None:
+    """Just above it the queue grows, and what passes is no more than it."""
+    found = gs.serve("llama-3.1-8b", "h200", rate=60, requests=1000)[0]
+    assert found.saturated
+    passed = metrics(found).requests_per_s
+    assert passed is not None
+    assert found.capacity_per_s is not None
+    assert 0.8 * found.capacity_per_s < passed < 1.2 * found.capacity_per_s
+
+
 def test_the_command_saves_compares_and_speaks_chinese(tmp_path: Path) -> None:
     cli = CliRunner()
     app = make_app(["serve", "compare"])

@@ -297,14 +297,21 @@ def _energy_j(found: Deployment, made: Serving) -> float | None:
     return found.tp * (busy * 0.75 * device.tdp_w + (lasts - busy) * rest_w)
 
 
+_PLACES = 512
+"""In flight at most while capacity is found."""
+
+
 def capacity_per_s(found: Deployment, requests: Requests) -> float:
-    """Requests that all replicas can serve each second: as many as pass when all wait at once."""
-    count = min(len(requests), 2000)
-    rows = np.arange(count)
-    full = _part(requests, rows, 2, 0) if count < len(requests) else requests
-    full = full.at_concurrency(max(1, min(count, found.engine.max_sequences)))
-    record = Replica(full, found.engine, found.limits, found.cost.device_s).run()
-    ended = np.sort(np.asarray(record.finished))
-    low, high = int(0.2 * count), int(0.8 * count)
-    lasts = ended[high] - ended[low] if high > low else ended[-1]
-    return found.replicas * (high - low) / lasts if lasts > 0 and high > low else inf
+    """Requests that all replicas can serve each second: how fast a full house takes in new ones.
+
+    The same requests over and over, so many in flight that the engine is always full; counted from
+    the first that had to wait for a place to the last.
+    """
+    places = min(found.engine.max_sequences, _PLACES)
+    rows = np.resize(np.arange(len(requests)), 5 * places)
+    full = _part(requests.at_concurrency(places), rows, 2, 0).at_concurrency(places)
+    started = np.sort(
+        np.asarray(Replica(full, found.engine, found.limits, found.cost.device_s).run().started)
+    )
+    lasts = float(started[-1] - started[places])
+    return found.replicas * (len(rows) - 1 - places) / lasts if lasts > 0 else inf
