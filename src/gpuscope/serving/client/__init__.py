@@ -7,6 +7,6 @@
     run       all of it: a measured `Serving`
 
 It is made of asyncio's own transports, not of an HTTP library: with 1,000 streams of 10 tokens a
-second, the libraries send requests 150 ms (aiohttp) and 1,300 ms (httpx) late, which a server
+second, the libraries send requests five (aiohttp) and twenty times (httpx) as late, which a server
 would be blamed for (`benchmarks/load_client.py`).
 """
