@@ -263,6 +263,13 @@ def servings() -> list[Any]:
 
 
 @cache
+def loads() -> list[list[Any]]:
+    """A recorded load of three requests, as Mooncake's traces are."""
+    line = {"timestamp": 0, "input_length": 900, "output_length": 20, "hash_ids": [1, 2]}
+    return [[line, {**line, "timestamp": 40}, {**line, "timestamp": 90, "hash_ids": [1, 3]}]]
+
+
+@cache
 def advices() -> list[Any]:
     """Advice that was kept, with two forecasts."""
     from tempfile import TemporaryDirectory

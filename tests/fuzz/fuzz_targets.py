@@ -241,6 +241,12 @@ def _serving(path: Path) -> None:
     json.dumps(serving_document(load_serving(path)), allow_nan=False).encode()
 
 
+def _load(path: Path) -> None:
+    from gpuscope.serving.traces import read_trace
+
+    read_trace(path)
+
+
 def _advice(path: Path) -> None:
     from gpuscope.advice.forecast.store import AdviceOf, read_advice
     from gpuscope.advice.results import Target
@@ -388,6 +394,7 @@ TARGETS: dict[str, Target] = {
         ),
         Target("sensor", "s.json", _from(damage.as_json, seeds.readings), _readings),
         Target("serving", "s.json", _from(damage.as_json, seeds.servings), _serving),
+        Target("load", "t.jsonl", _from(damage.as_lines, seeds.loads), _load),
         Target("advice", "a.json", _from(damage.as_json, seeds.advices), _advice),
         Target(
             "machine",

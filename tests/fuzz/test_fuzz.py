@@ -57,6 +57,7 @@ READERS = {
     "program/models/config_file.py": "config",
     "run/reader.py": "run",
     "serving/document.py": "serving",
+    "serving/traces.py": "load",
     "timeline/kineto/blocks.py": "gzip",
     "timeline/kineto/parallel.py": "trace",
     "timeline/kineto/read.py": "trace",
@@ -68,8 +69,8 @@ READERS = {
 }
 """Modules that read files from outside, by way of one of the doors -> the target that tries it."""
 
-NO_READERS = {"plain.py", "apart.py", "endless.py"}
-"""The doors themselves, and what knows their limit of time alone."""
+NO_READERS = {"plain.py", "apart.py", "endless.py", "engine.py"}
+"""The doors themselves, what knows their limit of time alone, and what reads our own files."""
 
 _DOOR = re.compile(
     r"from gpuscope\.(?:outside(?:\.\w+)?|hardware\.loader|run\.reader) import [^\n]*"

@@ -126,7 +126,7 @@ def _mooncake(path: Path, lines: list[str]) -> tuple[list[tuple[float, int, int]
             )
             hashes = found.get("hash_ids", [])
             blocks.append([names.setdefault(str(each), len(names)) for each in list(hashes)])
-        except (MisfitError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise _no_line(path, number) from error
     return rows, blocks
 
