@@ -33,7 +33,7 @@ def saved(folder: Path, device_id: str = "nvidia-h200-sxm") -> Path:
 def run(*arguments: str) -> str:
     result = CliRunner().invoke(app, list(arguments))
     assert result.exit_code == 0, result.output + str(result.exception)
-    return result.output
+    return result.stdout  # what is said meanwhile goes to standard error
 
 
 @pytest.mark.slow
