@@ -46,6 +46,7 @@ ALLOWED = {
     "kernel_lens": "errors hardware explanation",
     "learn": f"{_TO_RUNS} api explanation kernel_lens",
     "advice": f"{_TO_RUNS} atomic runtime capturing prediction api loading measurement explanation",
+    "planning": "errors hardware program timeline capturing api",
     "invariants": "errors hardware cost timeline analysis run",
     "serving": f"{_TO_RUNS} atomic capturing api loading measurement",
     "doctor": f"{_TO_TIME} analysis measurement explanation",
@@ -53,7 +54,7 @@ ALLOWED = {
     "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants"
     " serving",
     "cli": f"{_TO_RUNS} atomic api sweeping loading measurement explanation kernel_lens learn"
-    " doctor watch advice views serving",
+    " doctor watch advice planning views serving",
     "__main__": "cli",
 }
 """What each room may import."""

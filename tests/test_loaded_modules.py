@@ -22,6 +22,7 @@ NOT_NEEDED = (
     "doctor",
     "loading",
     "measurement",
+    "planning",
     "program.models.llama",
     "program.models.networks",
     "program.pipeline",

@@ -53,6 +53,8 @@ _WHERE = {
     "optimize": "gpuscope.advice.trial.optimize",
     "OutOfDeviceMemoryError": "gpuscope.measurement.failure",
     "parse_target": "gpuscope.hardware",
+    "Plan": "gpuscope.planning.types",
+    "plan": "gpuscope.planning.search",
     "predict": "gpuscope.api",
     "predict_many": "gpuscope.api",
     "profile": "gpuscope.measurement.script.context",
@@ -113,6 +115,8 @@ if TYPE_CHECKING:
     from gpuscope.measurement.failure import OutOfDeviceMemoryError
     from gpuscope.measurement.run import measure
     from gpuscope.measurement.script.context import profile
+    from gpuscope.planning.search import plan
+    from gpuscope.planning.types import Plan
     from gpuscope.program.types import Program
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.run import Refused, Run

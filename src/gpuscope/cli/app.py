@@ -63,6 +63,7 @@ VERBS: tuple[str, ...] = (
     "analyze",
     "compare",
     "advise",
+    "plan",
     "optimize",
     "explain",
     "lens",

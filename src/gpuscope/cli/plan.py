@@ -1,0 +1,91 @@
+"""`gpuscope plan`: what to train a model on, and how it is split."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuscope.cli.explanations import WhereWithoutFigures, show
+from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
+
+# What does the work is imported when the command runs, so that --help stays fast.
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `plan` command to the application."""
+    short = Text("Choose devices and a split for a training: time, cost, what fits.")
+    app.command("plan", short_help=short)(grouped(plan_command))
+
+
+def plan_command(
+    model: Annotated[str, typer.Argument(help=Text("A built-in decoder: llama-3.1-8b, ..."))],
+    *,
+    task: Annotated[str, typer.Option(help=Text("train."))] = "train",
+    on: Annotated[
+        str, typer.Option("--on", help=Text("Devices to choose from: h100,h200."))
+    ] = "h200",
+    devices: Annotated[str, typer.Option(help=Text("How many: 8, 1..8, 2,4."))] = "8",
+    global_batch: Annotated[
+        int, typer.Option("--global-batch", help=Text("Sequences of a step of the whole job."))
+    ] = 64,
+    seq: Annotated[int, typer.Option(help=Text("Tokens of a sequence."))] = 4096,
+    goal: Annotated[str, typer.Option(help=Text("time, cost or energy."))] = "time",
+    tokens: Annotated[
+        str | None, typer.Option(help=Text("Tokens of the whole training: 100B."))
+    ] = None,
+    simulate: Annotated[
+        int, typer.Option(help=Text("Candidates that are simulated, the best by a quick score."))
+    ] = 8,
+    why: Annotated[
+        str | None, typer.Option(metavar="tp=4,pp=2", help=Text("What became of these candidates."))
+    ] = None,
+    framework: Annotated[
+        str | None,
+        typer.Option("--for", help=Text("Also write what starts it: torchtitan or torchrun.")),
+    ] = None,
+    shown: WhereWithoutFigures,
+) -> None:
+    """Choose devices, parallelism, micro-batch and recomputation for a training."""
+    from gpuscope.cli.progress import progress
+    from gpuscope.document.blocks import Explanation
+    from gpuscope.planning.explanation import explained
+    from gpuscope.planning.question import question_of, tokens_of
+    from gpuscope.planning.search import search
+    from gpuscope.planning.types import Candidate
+    from gpuscope.planning.writers import WRITERS
+    from gpuscope.views.i18n import choose_language, tr
+
+    question = question_of(
+        model,
+        on=on,
+        devices=devices,
+        global_batch=global_batch,
+        seq=seq,
+        goal=goal,
+        tokens=None if tokens is None else tokens_of(tokens),
+        task=task,
+        simulate=simulate,
+    )
+    if framework is not None:
+        WRITERS.get(framework)
+    lang = choose_language(shown.lang)
+
+    def make() -> Explanation:
+        with progress(shown.quiet) as say:
+
+            def tell(number: int, total: int, candidate: Candidate) -> None:
+                say(
+                    tr(
+                        "Simulating {plan} ({number} of {total}) …",
+                        lang,
+                        plan=f"{candidate.cluster.name}: {candidate.words}",
+                        number=number,
+                        total=total,
+                    )
+                )
+
+            return explained(search(question, tell), why, framework)
+
+    show(make, shown)

@@ -1,0 +1,1 @@
+"""What to run a training on, and how: candidates, a quick score, the best of them simulated."""

@@ -1,0 +1,67 @@
+"""Of simulated candidates: the front, the ties, the one to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+from gpuscope.planning.types import Judged
+
+__all__ = ["choose", "front", "tied"]
+
+SHARED = 0.9
+"""Correlation that is assumed between the errors of two candidates on the same device: they run
+mostly the same kernels. Across devices none is."""
+
+
+def choose(judged: Sequence[Judged], goal: str) -> tuple[Judged, tuple[Judged, ...]]:
+    """The best, and all that cannot be told from the smallest, it included.
+
+    The simplest of them is the best: fewest dimensions, fewest devices, then the smallest.
+
+    Args:
+        judged: at least one, each with the goal's figure.
+        goal: one of `gpuscope.planning.types.GOALS`.
+    """
+    least = min(judged, key=lambda each: _order(each, goal))
+    ties = tuple(sorted((j for j in judged if tied(least, j, goal)), key=lambda j: _order(j, goal)))
+    best = min(
+        ties, key=lambda j: (j.candidate.dimensions, j.candidate.plan.world_size, _order(j, goal))
+    )
+    return best, ties
+
+
+def tied(a: Judged, b: Judged, goal: str) -> bool:
+    """Whether the 80 % interval of the difference of two candidates includes zero."""
+    first, second = a.value(goal), b.value(goal)
+    if first is None or second is None:
+        return False
+    one, other = _half(a) * first, _half(b) * second
+    same = a.candidate.cluster.device.id == b.candidate.cluster.device.id
+    rho = SHARED if same else 0.0
+    return abs(first - second) <= sqrt(max(0.0, one**2 + other**2 - 2 * rho * one * other))
+
+
+def front(judged: Sequence[Judged]) -> tuple[Judged, ...]:
+    """Candidates that no other beats or equals in every known figure, quickest first."""
+    kept = [a for a in judged if not any(_beats(b, a) for b in judged)]
+    return tuple(sorted(kept, key=lambda each: each.step_s))
+
+
+def _beats(a: Judged, b: Judged) -> bool:
+    pairs = [
+        (one, other)
+        for one, other in ((a.step_s, b.step_s), (a.usd, b.usd), (a.energy_j, b.energy_j))
+        if one is not None and other is not None
+    ]
+    return all(one <= other for one, other in pairs) and any(one < other for one, other in pairs)
+
+
+def _half(judged: Judged) -> float:
+    """Half of the interval, as a share of the step."""
+    return (judged.high_s - judged.low_s) / 2 / judged.step_s
+
+
+def _order(judged: Judged, goal: str) -> tuple[float, str]:
+    value = judged.value(goal)
+    return (float("inf") if value is None else value, judged.candidate.words)

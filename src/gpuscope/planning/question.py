@@ -1,0 +1,143 @@
+"""What a user asks for becomes a checked `Question`; needs no torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from gpuscope.hardware import Cluster, parse_target
+from gpuscope.planning.types import GOALS, Question, steps_of
+from gpuscope.program.models.registry import find
+from gpuscope.program.models.settings import positive
+
+__all__ = ["counts_of", "question_of", "tokens_of"]
+
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+
+def question_of(
+    model: str,
+    *,
+    on: str | Sequence[str],
+    devices: str | int | Sequence[int],
+    global_batch: int,
+    seq: int,
+    goal: str,
+    tokens: float | None,
+    task: str,
+    simulate: int,
+) -> Question:
+    """Check everything; arguments and errors as `gpuscope.planning.search.plan`."""
+    if task != "train":
+        raise UnknownNameError(
+            Text("task"), task, ("train",), Text("Plans are made for: {names}.", names="train")
+        )
+    if goal not in GOALS:
+        goals = Text("Type one of: {names}.", names=", ".join(GOALS))
+        raise UnknownNameError(Text("goal"), goal, GOALS, goals)
+    for name, value in (("global_batch", global_batch), ("seq", seq), ("simulate", simulate)):
+        positive(name, value)
+    found = find(model)
+    if found.size is None:
+        raise UnsupportedError(
+            Text("There is no ready-made parallel program for {model}.", model=found.name),
+            Text("There is one for decoders: GPT-2, Llama, Mistral, Mixtral, Qwen, Phi, DeepSeek."),
+            Text("Type: gpuscope models"),
+        )
+    names = [n.strip() for n in on.split(",") if n.strip()] if isinstance(on, str) else list(on)
+    if not names:
+        raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
+    clusters = _clusters(names, counts_of(devices))
+    if goal == "cost":
+        _need_price(clusters)
+    question = Question(
+        model=model,
+        size=found.size(),
+        clusters=clusters,
+        global_batch=global_batch,
+        seq=seq,
+        goal=goal,
+        tokens=tokens,
+        simulated=simulate,
+    )
+    steps_of(question)
+    return question
+
+
+def counts_of(devices: str | int | Sequence[int]) -> tuple[int, ...]:
+    """Numbers of devices: 8; "1..8" (powers of two, and both ends); "2,4".
+
+    Raises:
+        InvalidValueError: no such numbers.
+    """
+    if isinstance(devices, int):
+        counts: Sequence[int] = (devices,)
+    elif isinstance(devices, str):
+        counts = _written(devices)
+    else:
+        counts = devices
+    if not counts or min(counts) < 1:
+        raise _no_number(str(devices))
+    return tuple(sorted(set(counts)))
+
+
+def _written(text: str) -> tuple[int, ...]:
+    span = re.fullmatch(r"\s*(\d*)\s*\.\.\s*(\d+)\s*", text)
+    if span:
+        low, high = int(span[1] or 1), int(span[2])
+        if low < 1 or low > high:
+            raise _no_number(text)
+        powers = (2**n for n in range(high.bit_length()))
+        return (low, *(n for n in powers if low < n < high), high)
+    if re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", text):
+        return tuple(int(part) for part in text.split(","))
+    raise _no_number(text)
+
+
+def _no_number(text: str) -> InvalidValueError:
+    return InvalidValueError(
+        Text("'{text}' is no number of devices.", text=text),
+        Text("They are counted from 1, the lower end first."),
+        Text("Type for example: --devices 1..8"),
+    )
+
+
+def tokens_of(text: str) -> float:
+    """Tokens as they are written: "100B", "2.5T", "300000".
+
+    Raises:
+        InvalidValueError: no such number.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbt]?)\s*", text, re.IGNORECASE)
+    if found is None:
+        raise InvalidValueError(
+            Text("'{text}' is no number of tokens.", text=text),
+            "",
+            Text("Type for example: --tokens 100B"),
+        )
+    return float(found[1]) * _UNITS[found[2].lower()]
+
+
+def _clusters(names: Sequence[str], counts: Sequence[int]) -> tuple[Cluster, ...]:
+    found = []
+    for name in names:
+        if parse_target(name).n_devices > 1:
+            raise InvalidValueError(
+                Text("{name} names a number of devices.", name=name),
+                Text("A plan chooses it."),
+                Text("Type for example: --on h200 --devices 8"),
+            )
+        found += [parse_target(f"{count}x{name}") for count in counts]
+    return tuple(found)
+
+
+def _need_price(clusters: Sequence[Cluster]) -> None:
+    for cluster in clusters:
+        if cluster.price_usd_per_hour is None:
+            raise InvalidValueError(
+                Text("The price of {device} is not known.", device=cluster.device.name),
+                Text("The goal is the least cost."),
+                Text("Leave that device out, or type: --goal time"),
+            )

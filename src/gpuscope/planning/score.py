@@ -1,0 +1,136 @@
+"""All candidates at once: bounds that rule some out, and an estimate that orders the rest.
+
+The bounds are arithmetic that no software can beat. The estimate takes a usual share of the peaks
+and is only there to choose what is simulated: no figure of an answer comes from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuscope.planning.types import Candidate, Question
+
+__all__ = ["Scores", "score"]
+
+Column = NDArray[np.float64]
+
+REACHED = 0.65
+"""Share of the peak that products of a large model usually reach."""
+
+LINKED = 0.7
+"""Share of a link's rate that large collectives usually reach."""
+
+LAUNCH_S = 6e-6
+"""Host time of an operator; a block's forward and backward pass has some 200."""
+
+BLOCK_OPS = 200
+
+ADAM_BYTES = 8.0
+"""Two float32 moments a parameter (Rajbhandari et al., ZeRO, 2020, section 3)."""
+
+KEPT_BYTES = {"none": 45.0, "selective": 27.0, "full": 2.0}
+"""Bytes a token and feature that a block keeps for its backward pass: Korthikanti et al., 2022,
+have 34 for a narrower block (table 2); simulated peaks of Llama 3.1 8B have about 45."""
+
+AGAIN = {"none": 1.0, "selective": 1.06, "full": 4 / 3}
+"""Work of a step with what is computed again, as a share of that without."""
+
+LOGIT_BYTES = 10.0
+"""Bytes a token and word: the scores in bfloat16, in float32, and their gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One figure a candidate, in their order.
+
+    Attributes:
+        least_s: no step can be quicker: its arithmetic at the peak.
+        estimate_s: what a step usually takes.
+        least_bytes: parameters, gradients and optimizer states that a rank keeps.
+        estimate_bytes: with activations.
+    """
+
+    least_s: Column
+    estimate_s: Column
+    least_bytes: Column
+    estimate_bytes: Column
+
+
+def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
+    """Score all candidates.
+
+    Args:
+        question: what is asked.
+        candidates: plans of its model.
+    """
+    size, c = question.size, _columns(candidates)
+    layer = size.layer_parameters(size.layers - 1) - size.expert_parameters
+    held = (layer / c["tp"] + size.expert_parameters / (c["ep"] * c["tp"])) * size.layers / c["pp"]
+    held += (
+        size.vocabulary * size.hidden / c["tp"] * (1 if size.tied else np.where(c["pp"] > 1, 1, 2))
+    )
+    share = np.where(c["shard"] > 0, c["shard"], c["dp"] * c["cp"])
+    whole = np.where(c["full"] > 0, share, 1.0)
+    states = np.where(c["none"] > 0, 1.0, share)
+    # float32 parameters and gradients, and the moments
+    least_bytes = held * (4 / whole + ADAM_BYTES / states)
+    tokens = question.seq / c["cp"] * c["microbatch"]
+    in_flight = np.minimum(c["pp"], c["microbatches"])
+    kept = tokens * size.hidden * size.layers / c["pp"] / c["tp"] * c["kept"] * in_flight
+    logits = tokens * size.vocabulary / c["tp"] * LOGIT_BYTES
+    estimate_bytes = least_bytes + held * 4 / whole + kept + logits
+
+    all_tokens = question.global_batch * question.seq
+    scores_flops = 6 * size.layers * size.heads * size.head * question.seq  # causal
+    flops = (6 * size.active_parameters + scores_flops) * all_tokens
+    if not size.tied:  # looking a token up is no product
+        flops -= 6 * size.vocabulary * size.hidden * all_tokens
+    least_s = flops / c["peak"] / c["world"]
+    compute_s = least_s * c["again"] / REACHED
+    # Four gathers and four scatters of a block's tokens in bfloat16 (Korthikanti et al., 2022).
+    moved = 8 * 2 * tokens * size.hidden * size.layers / c["pp"] * (c["tp"] - 1) / c["tp"]
+    tensor_s = moved * c["microbatches"] / (c["inner"] * LINKED)
+    around = (share - 1) / share
+    link = np.where(c["nodes"] > 1, c["outer"], c["inner"]) * LINKED
+    gathered_s = held * around * (2 * 2 + 4) / link * np.where(c["full"] > 0, c["microbatches"], 1)
+    exposed_s = np.maximum(0.1 * gathered_s, gathered_s - compute_s)
+    exposed_s = np.where(c["full"] > 0, exposed_s, gathered_s)
+    device_s = (compute_s + tensor_s) * (1 + c["bubble"] / c["microbatches"]) + exposed_s
+    blocks = size.layers / c["pp"] * c["microbatches"]
+    host_s = blocks * BLOCK_OPS * LAUNCH_S * np.where(c["tp"] > 1, 2.0, 1.0)
+    return Scores(least_s, np.maximum(device_s, host_s), least_bytes, estimate_bytes)
+
+
+def _columns(candidates: Sequence[Candidate]) -> dict[str, Column]:
+    """Each quantity of the candidates as a column."""
+    plans = [each.plan for each in candidates]
+    clusters = [each.cluster for each in candidates]
+    columns: dict[str, list[float]] = {
+        name: [getattr(plan, name) for plan in plans]
+        for name in ("dp", "tp", "pp", "cp", "ep", "shard", "microbatch", "microbatches")
+    }
+    columns["world"] = [plan.world_size for plan in plans]
+    columns["full"] = [plan.fsdp in ("full", "hybrid") for plan in plans]
+    columns["none"] = [plan.fsdp == "none" for plan in plans]
+    columns["kept"] = [KEPT_BYTES[plan.recompute] for plan in plans]
+    columns["again"] = [AGAIN[plan.recompute] for plan in plans]
+    columns["bubble"] = [
+        0.3 * (p.pp - 1) if p.schedule == "zb" else (p.pp - 1) / p.virtual for p in plans
+    ]
+    columns["nodes"] = [cluster.nodes for cluster in clusters]
+    columns["peak"] = [cluster.device.peak_flops_per_s("bfloat16") for cluster in clusters]
+    slow = 32e9  # a host link of PCIe 4.0, where no other is known
+    columns["inner"] = [
+        (
+            c.device.scale_up_bandwidth_bytes_per_s
+            or c.device.host_link_bandwidth_bytes_per_s
+            or slow
+        )
+        for c in clusters
+    ]
+    columns["outer"] = [c.scale_out_bandwidth_bytes_per_s or slow for c in clusters]
+    return {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}

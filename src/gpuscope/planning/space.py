@@ -1,0 +1,95 @@
+"""Every plan that the ready-made parallel programs can express, on every cluster asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from gpuscope.errors import GpuscopeError
+from gpuscope.hardware import Cluster
+from gpuscope.planning.types import Candidate, Question, Rejected
+from gpuscope.program.models.parallel.checks import plan_of
+from gpuscope.program.models.parallel.options import RECOMPUTE, Parallelism, ParallelOptions
+
+__all__ = ["MICROBATCHES", "candidates"]
+
+MICROBATCHES = (1, 2, 4, 8, 16)
+"""Sequences of a micro-batch."""
+
+_SHARDINGS = ("full", "hybrid", "zero1", "none")
+_SCHEDULES = ("1f1b", "interleaved", "zb")
+
+
+def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
+    """All plans that can be, and those that cannot with what does not divide.
+
+    Args:
+        question: what is asked; its `clusters` are gone through in order.
+    """
+    found: list[Candidate] = []
+    out: list[Rejected] = []
+    for cluster in question.clusters:
+        seen: set[Parallelism] = set()
+        for asked in _asked(question, cluster):
+            try:
+                plan = plan_of(question.size, question.seq, asked)
+            except GpuscopeError as error:
+                out.append(Rejected(f"{cluster.name}: {_words(asked)}", "layout", error.what))
+                continue
+            if plan not in seen:
+                seen.add(plan)
+                found.append(Candidate(cluster, plan))
+    return found, out
+
+
+def _asked(question: Question, cluster: Cluster) -> Iterator[ParallelOptions]:
+    """What is tried on one cluster; degrees are powers of two, tensor parallelism within a node."""
+    world = cluster.n_devices
+    for tp, pp, cp, ep in product(*_degrees(question, cluster)):
+        if world % (tp * pp * cp):
+            continue
+        dp = world // (tp * pp * cp)
+        shardings: tuple[str, ...] = ("full",)
+        if dp * cp > 1:
+            shardings = _SHARDINGS if cluster.nodes > 1 else ("full", "zero1", "none")
+        schedules = _SCHEDULES if pp > 1 else ("1f1b",)
+        for fsdp, schedule, microbatch, recompute in product(
+            shardings, schedules, MICROBATCHES, RECOMPUTE
+        ):
+            if pp > 1 and fsdp in ("full", "hybrid"):
+                continue  # parameters would be gathered for every micro-batch
+            yield ParallelOptions(
+                world=world,
+                node=cluster.devices_per_node,
+                tp=tp,
+                pp=pp,
+                cp=cp,
+                ep=ep,
+                fsdp="zero1" if pp > 1 and dp * cp == 1 else fsdp,
+                schedule=schedule,
+                microbatch=microbatch,
+                recompute=recompute,
+                global_batch=question.global_batch,
+            )
+
+
+def _degrees(question: Question, cluster: Cluster) -> tuple[list[int], ...]:
+    """Degrees of tp, pp, cp and ep."""
+    world, experts = cluster.n_devices, question.size.experts
+    return (
+        _powers(min(world, cluster.devices_per_node)),
+        _powers(min(world, question.size.layers)),
+        _powers(world if question.seq >= 8192 else 1),
+        _powers(min(world, experts.count)) if experts else [1],
+    )
+
+
+def _powers(most: int) -> list[int]:
+    return [2**n for n in range(most.bit_length()) if 2**n <= most]
+
+
+def _words(asked: ParallelOptions) -> str:
+    names = ("tp", "pp", "cp", "ep", "fsdp", "schedule", "microbatch", "recompute")
+    return ", ".join(
+        f"{n} {getattr(asked, n)}" for n in names if getattr(asked, n) not in (1, "none")
+    )

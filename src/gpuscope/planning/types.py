@@ -1,0 +1,214 @@
+"""What the room's parts hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpuscope.document.printable import short_repr
+from gpuscope.document.quantities import Number, Seconds
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError
+from gpuscope.hardware import Cluster
+from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
+from gpuscope.program.models.parallel.size import TransformerSize
+
+__all__ = ["GOALS", "Candidate", "Judged", "Plan", "Question", "Rejected"]
+
+GOALS = ("time", "cost", "energy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        model: name of a built-in decoder.
+        size: its size.
+        clusters: every device and number of devices that may be taken.
+        global_batch: sequences of a step of the whole job.
+        seq: tokens of a sequence.
+        goal: one of `GOALS`.
+        tokens: of the whole training; None: one step is what counts.
+        certainty: least probability to fit.
+        simulated: how many candidates are simulated.
+    """
+
+    model: str
+    size: TransformerSize
+    clusters: tuple[Cluster, ...]
+    global_batch: int
+    seq: int
+    goal: str = "time"
+    tokens: float | None = None
+    certainty: float = 0.95
+    simulated: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to run it: a cluster and a complete, checked plan."""
+
+    cluster: Cluster
+    plan: Parallelism
+
+    def __repr__(self) -> str:
+        return short_repr(self, f"{self.cluster.name}: {self.words}")
+
+    @property
+    def words(self) -> str:
+        """As on a command line, without what is usual: "tp 2, pp 2, fsdp zero1, microbatch 1"."""
+        plan = self.plan
+        parts = [f"{n} {getattr(plan, n)}" for n in ("dp", "tp", "pp", "cp", "ep")]
+        parts = [part for part in parts if not part.endswith(" 1")]
+        if plan.dp * plan.cp > 1:
+            parts.append(f"fsdp {plan.fsdp}")
+        if plan.pp > 1 and plan.schedule != "1f1b":
+            parts.append(plan.schedule)
+        parts.append(f"microbatch {plan.microbatch}")
+        if plan.recompute != "none":
+            parts.append(f"recompute {plan.recompute}")
+        return ", ".join(parts)
+
+    @property
+    def asked(self) -> ParallelOptions:
+        """The options that make exactly this plan."""
+        plan = self.plan
+        return ParallelOptions(
+            world=plan.world_size,
+            node=self.cluster.devices_per_node,
+            dp=plan.dp,
+            tp=plan.tp,
+            pp=plan.pp,
+            cp=plan.cp,
+            ep=plan.ep,
+            fsdp=plan.fsdp,
+            schedule=plan.schedule,
+            virtual=plan.virtual,
+            microbatch=plan.microbatch,
+            global_batch=plan.global_batch,
+            recompute=plan.recompute,
+        )
+
+    @property
+    def dimensions(self) -> int:
+        """How many things it does besides running the model: fewer are simpler."""
+        plan = self.plan
+        split = sum(degree > 1 for degree in (plan.dp, plan.tp, plan.pp, plan.cp, plan.ep))
+        return split + (plan.recompute != "none") + (plan.schedule != "1f1b")
+
+    def with_batch(self, microbatches: int) -> Candidate:
+        """The same with another number of micro-batches."""
+        return replace(self, plan=replace(self.plan, microbatches=microbatches))
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A candidate that is out, and why.
+
+    Attributes:
+        words: what it was: "h200 x 8: tp 3".
+        kind: a stable word: "layout", "memory", "slower", "not_simulated".
+        reason: a `Text` with the number that ruled it out.
+    """
+
+    words: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A candidate that was simulated.
+
+    Attributes:
+        candidate: what was.
+        scored_s: step time by the quick score, which chose it to be simulated.
+        step_s: simulated.
+        low_s, high_s: its 80 % interval.
+        peak_bytes: allocated, on the fullest rank.
+        usable_bytes: of a device.
+        fits: probability that it fits.
+        energy_j: of a step, all devices; None where the power is not known.
+        usd: of a step; None where no price is known.
+    """
+
+    candidate: Candidate
+    scored_s: float
+    step_s: float
+    low_s: float
+    high_s: float
+    peak_bytes: int
+    usable_bytes: int
+    fits: float
+    energy_j: float | None
+    usd: float | None
+
+    def value(self, goal: str) -> float | None:
+        """What the goal makes small: seconds, dollars or joules of a step."""
+        return {"time": self.step_s, "cost": self.usd, "energy": self.energy_j}[goal]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The answer.
+
+    Attributes:
+        question: what was asked.
+        best: the recommended candidate.
+        ties: candidates that cannot be told from the best, it included; the simplest is the best.
+        front: those that no other beats in time, cost and energy, quickest first.
+        judged: all that were simulated and fit.
+        rejected: all that are out.
+        candidates: how many were considered, impossible ones not counted.
+        scored_per_s: how many were scored in a second.
+        complete: False where it was interrupted: the best so far.
+    """
+
+    question: Question
+    best: Judged
+    ties: tuple[Judged, ...]
+    front: tuple[Judged, ...]
+    judged: tuple[Judged, ...]
+    rejected: tuple[Rejected, ...]
+    candidates: int
+    scored_per_s: float
+    complete: bool = True
+
+    def __repr__(self) -> str:
+        best = self.best.candidate
+        step = f"step {Seconds(self.best.step_s)}"
+        return short_repr(self, f"{best.cluster.name}: {best.words}", step)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rejected candidates by kind."""
+        kinds = [each.kind for each in self.rejected]
+        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+
+    def to(self, framework: str) -> str:
+        """What starts the best plan.
+
+        Args:
+            framework: "torchtitan" or "torchrun" (a `gpuscope.planning.writers` file).
+
+        Raises:
+            UnknownNameError: no such writer.
+            UnsupportedError: the framework cannot do this plan.
+        """
+        from gpuscope.planning.writers import WRITERS
+
+        return WRITERS.get(framework)(self)
+
+
+def steps_of(question: Question) -> float | None:
+    """Steps of the whole training; None where its tokens were not said."""
+    if question.tokens is None:
+        return None
+    if question.tokens <= 0:
+        raise InvalidValueError(
+            Text("A training over {tokens} tokens cannot be.", tokens=Number(question.tokens, "g")),
+            "",
+            Text("Type for example: --tokens 100B"),
+        )
+    return question.tokens / (question.global_batch * question.seq)

@@ -1,0 +1,5 @@
+"""What starts a plan: one file a framework."""
+
+from gpuscope.planning.writers.registry import WRITERS, writer
+
+__all__ = ["WRITERS", "writer"]

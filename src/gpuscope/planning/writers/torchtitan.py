@@ -1,0 +1,73 @@
+"""A TOML file of torchtitan's: parallelism, batch and recomputation.
+
+Names of sections and keys are those of torchtitan's `config/job_config.py` (2025). The model, its
+data and its checkpoints stay the user's to name.
+"""
+
+from __future__ import annotations
+
+from gpuscope.document.text import Text
+from gpuscope.errors import UnsupportedError
+from gpuscope.planning.types import Plan
+from gpuscope.planning.writers.registry import writer
+
+_SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
+_RECOMPUTE = {"none": "none", "selective": "selective", "full": "full"}
+
+
+@writer("torchtitan")
+def torchtitan(plan: Plan) -> str:
+    """The file's text.
+
+    Raises:
+        UnsupportedError: torchtitan has no such sharding or schedule.
+    """
+    split = plan.best.candidate.plan
+    _refuse(plan)
+    shard, replicate = split.dp, 1
+    if split.fsdp == "hybrid":
+        shard, replicate = split.shard, split.dp // split.shard
+    if split.fsdp == "none":
+        shard, replicate = 1, split.dp
+    # A replica's sequences of a step of a pipeline are its local batch; it cuts them itself.
+    local = split.microbatch * (split.microbatches if split.pp > 1 else 1)
+    lines = [
+        f"# {plan.question.model}: {plan.best.candidate.words}",
+        "# Not checked: written without torchtitan's own reader.",
+        "",
+        "[training]",
+        f"local_batch_size = {local}",
+        f"global_batch_size = {split.global_batch}",
+        f"seq_len = {plan.question.seq}",
+        'mixed_precision_param = "bfloat16"',
+        'mixed_precision_reduce = "float32"',
+        "",
+        "[parallelism]",
+        f"data_parallel_replicate_degree = {replicate}",
+        f"data_parallel_shard_degree = {shard}",
+        f"tensor_parallel_degree = {split.tp}",
+        f"context_parallel_degree = {split.cp}",
+        f"expert_parallel_degree = {split.ep}",
+        f"pipeline_parallel_degree = {split.pp}",
+    ]
+    if split.pp > 1:
+        lines.append(f'pipeline_parallel_schedule = "{_SCHEDULES[split.schedule]}"')
+        lines.append(f"pipeline_parallel_microbatch_size = {split.microbatch}")
+    lines += ["", "[activation_checkpoint]", f'mode = "{_RECOMPUTE[split.recompute]}"', ""]
+    return "\n".join(lines)
+
+
+def _refuse(plan: Plan) -> None:
+    split = plan.best.candidate.plan
+    if split.fsdp in ("zero1", "zero2") and split.dp * split.cp > 1:
+        raise UnsupportedError(
+            Text("torchtitan does not shard as {fsdp} does.", fsdp=split.fsdp),
+            Text("It shards everything (FSDP2), or nothing (DDP)."),
+            Text("Write the torchrun line instead: --for torchrun"),
+        )
+    if split.schedule not in _SCHEDULES:
+        raise UnsupportedError(
+            Text("No schedule of torchtitan is known to be {schedule}.", schedule=split.schedule),
+            "",
+            Text("Write the torchrun line instead: --for torchrun"),
+        )

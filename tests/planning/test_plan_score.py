@@ -1,0 +1,51 @@
+"""The bounds by hand, and how they move with the machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made import asked
+
+from gpuscope.planning.score import score
+from gpuscope.planning.space import candidates
+
+
+def test_states_of_one_device_are_sixteen_bytes_a_parameter_less_the_gradients() -> None:
+    question = asked(devices="1")
+    found, _ = candidates(question)
+    least = score(question, found).least_bytes
+    # 8.03 billion parameters: 4 bytes each and two moments of 4; norms are left out.
+    assert least == pytest.approx(np.full(len(found), 12 * 8.03e9), rel=2e-3)
+
+
+def test_no_step_is_quicker_than_its_arithmetic() -> None:
+    question = asked()
+    found, _ = candidates(question)
+    scores = score(question, found)
+    # 6 x (8.03 - 0.525) billion a token, and 6 x 32 x 4096 x 4096 of attention; 262,144 tokens.
+    flops = (6 * 7.505e9 + 6 * 32 * 4096 * 4096) * 262144
+    assert scores.least_s == pytest.approx(flops / 989.5e12 / 8, rel=5e-3)
+    assert (scores.estimate_s > scores.least_s).all()
+
+
+def test_sharding_divides_the_states() -> None:
+    question = asked()
+    found, _ = candidates(question)
+    least = score(question, found).least_bytes
+    by_kind = {each.plan.fsdp: b for each, b in zip(found, least, strict=True) if each.plan.dp == 8}
+    assert by_kind["none"] == pytest.approx(8 * by_kind["full"])
+    assert by_kind["zero1"] == pytest.approx(by_kind["none"] * (4 + 1) / 12)
+
+
+def test_more_bandwidth_makes_no_estimate_worse() -> None:
+    question = asked()
+    found, _ = candidates(question)
+    slow = score(question, found).estimate_s
+    cluster = question.clusters[0]
+    link = cluster.device.scale_up
+    assert link is not None
+    device = replace(cluster.device, scale_up=link.with_bandwidth(2e12))
+    better = [replace(e, cluster=cluster.with_device(device)) for e in found]
+    assert (score(question, better).estimate_s <= slow).all()
