@@ -39,6 +39,9 @@ def samples() -> dict[str, object]:
     from gpuscope.hardware import calibration_for
     from gpuscope.kernel_lens.machine import machine_of
     from gpuscope.kernel_lens.types import Lens
+    from gpuscope.planning.question import question_of
+    from gpuscope.planning.types import Candidate, Judged, Plan
+    from gpuscope.program.models.parallel.options import Parallelism
     from gpuscope.serving.result import Served, Serving
 
     def build() -> Callable[[], object]:
@@ -54,9 +57,42 @@ def samples() -> dict[str, object]:
         Target("build", "train.py:build"), "H200", "time", measured, (trial,), ("tf32",)
     )
     cluster = gs.parse_target("2xh200")
+    layout = Parallelism(dp=2)
+    best = Judged(
+        candidate=Candidate(cluster, layout),
+        scored_s=0.9,
+        step_s=1.0,
+        low_s=0.9,
+        high_s=1.1,
+        peak_bytes=10,
+        usable_bytes=100,
+        fits=1.0,
+        energy_j=None,
+        usd=None,
+    )
     made = [
         run,
         run.analysis,
+        Plan(
+            question=question_of(
+                "llama-3.1-8b",
+                on="h200",
+                devices="2",
+                global_batch=8,
+                seq=512,
+                goal="time",
+                tokens=None,
+                task="train",
+                simulate=1,
+            ),
+            best=best,
+            ties=(best,),
+            front=(best,),
+            judged=(best,),
+            rejected=(),
+            candidates=1,
+            scored_per_s=1.0,
+        ),
         gs.Refused("google-tpu-v5e", "Google TPU v5e", "It has no float64.", ""),
         *run.analysis.findings[:1],
         run.timeline,

@@ -34,7 +34,8 @@ ADAM_BYTES = 8.0
 
 KEPT_BYTES = {"none": 45.0, "selective": 27.0, "full": 2.0}
 """Bytes a token and feature that a block keeps for its backward pass: Korthikanti et al., 2022,
-have 34 for a narrower block (table 2); simulated peaks of Llama 3.1 8B have about 45."""
+have 34 for a narrower block (table 2); one simulated peak of Llama 3.1 8B has about 45. Selective
+recomputation: the same less the scores' share, a judgement."""
 
 AGAIN = {"none": 1.0, "selective": 1.06, "full": 4 / 3}
 """Work of a step with what is computed again, as a share of that without."""
@@ -50,7 +51,7 @@ class Scores:
     Attributes:
         least_s: no step can be quicker: its arithmetic at the peak.
         estimate_s: what a step usually takes.
-        least_bytes: parameters, gradients and optimizer states that a rank keeps.
+        least_bytes: parameters and optimizer states that a rank keeps all the time.
         estimate_bytes: with activations.
     """
 
@@ -76,7 +77,7 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     share = np.where(c["shard"] > 0, c["shard"], c["dp"] * c["cp"])
     whole = np.where(c["full"] > 0, share, 1.0)
     states = np.where(c["none"] > 0, 1.0, share)
-    # float32 parameters and gradients, and the moments
+    # float32 parameters and the moments; gradients come and go
     least_bytes = held * (4 / whole + ADAM_BYTES / states)
     tokens = question.seq / c["cp"] * c["microbatch"]
     in_flight = np.minimum(c["pp"], c["microbatches"])

@@ -134,7 +134,7 @@ def _ordered(
         usable = each.cluster.device.memory_usable_bytes
         if scores.least_bytes[n] > usable:
             states = Text(
-                "Parameters, gradients and states alone take {least} of a device's {usable}.",
+                "Parameters and optimizer states alone take {least} of a device's {usable}.",
                 least=Bytes(float(scores.least_bytes[n])),
                 usable=Bytes(usable),
             )
