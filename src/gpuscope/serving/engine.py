@@ -1,4 +1,4 @@
-"""Engine profiles: the defaults of a named version, each with its source line in the TOML."""
+"""Engine profiles: the defaults of a named version, each with where it is set in the TOML."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """TensorRT-LLM: in-flight batching that never puts anything off (GUARANTEED_NO_EVICT).
 
-Rules read in tensorrt_llm/_torch/pyexecutor/scheduler.py and docs (scheduler policies, 1.0): a
+After tensorrt_llm/_torch/pyexecutor/scheduler.py, not held against a running one: a
 request is admitted where all blocks that it can ever take are free, prompts join the iterations of
 what decodes while the token budget holds, whole unless chunking is on.
 """

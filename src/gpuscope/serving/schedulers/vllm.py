@@ -1,6 +1,6 @@
 """vLLM V1: one token budget; what runs comes first, then the queue in order, prompts cut to fit.
 
-Rules read in vllm/v1/core/sched/scheduler.py (`schedule`, 0.19): running requests in order, each
+After vllm/v1/core/sched/scheduler.py (`schedule`): running requests in order, each
 up to the budget; then waiting ones while there is budget, a seat and blocks for this chunk alone;
 the first that finds no blocks ends it. Who runs out of blocks puts off the one admitted last, which
 is worked on again from the start.
