@@ -1,8 +1,9 @@
 """SGLang: new prompts go first, in iterations of their own; decodes wait for them.
 
 After python/sglang/srt/managers (scheduler.py `get_next_batch_to_run`, schedule_policy.py
-`PrefillAdder`), not held against a running one: prompts up to the chunk size; a request is admitted where its prompt and a
-share of its answer (`new_token_ratio`) fit beside what those at work will take.
+`PrefillAdder`), not held against a running one: prompts up to the chunk size; a request is admitted
+where its prompt and a share of its answer (`new_token_ratio`) fit beside what those at work will
+take.
 """
 
 from __future__ import annotations
