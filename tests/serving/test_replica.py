@@ -22,6 +22,7 @@ def twin(asked: Requests, room: Limits) -> tuple[list[float], list[float], list[
     need, done, made = list(map(int, asked.input_tokens)), [0] * count, [0] * count
     first, end, put_off = [np.nan] * count, [np.nan] * count, [0] * count
     coming, waiting, running = deque(range(count)), deque[int](), list[int]()
+    barred = False  # in an iteration that put one off none is admitted
     while coming or waiting or running:
         if not waiting and not running:
             now = max(now, float(asked.arrival_s[coming[0]]))
@@ -35,14 +36,18 @@ def twin(asked: Requests, room: Limits) -> tuple[list[float], list[float], list[
             put_off[last] += 1
             need[last], done[last] = int(asked.input_tokens[last]) + made[last], 0
             waiting.appendleft(last)
+            barred = True
             continue
         budget, free, chunks = room.max_tokens - len(decoding), free - grow, []
-        todo = [i for i in running if done[i] < need[i]] + list(waiting)
+        todo = [i for i in running if done[i] < need[i]] + ([] if barred else list(waiting))
+        barred = False
         seats = room.max_sequences - len(running)
         for i in todo:
             tokens = min(need[i] - done[i], budget)
             blocks = -(-(done[i] + tokens) // size) - -(-done[i] // size)
             if tokens <= 0 or blocks > free or (i not in running and seats <= 0):
+                break
+            if i not in running and -(-need[i] // size) > free:
                 break
             seats -= i not in running
             budget, free = budget - tokens, free - blocks
@@ -52,6 +57,7 @@ def twin(asked: Requests, room: Limits) -> tuple[list[float], list[float], list[
             put_off[last] += 1
             done[last] = 0
             waiting.appendleft(last)
+            barred = True
             continue
         pairs = sum(c * done[i] + c * (c + 1) / 2 for i, c in chunks)
         ends = sum(done[i] + c >= need[i] for i, c in chunks)
@@ -87,7 +93,7 @@ def drawn(seed: int, count: int = 60, rate: float = 40.0) -> Requests:
 def test_stretches_are_what_single_steps_are(seed: int, blocks: int) -> None:
     requests, room = drawn(seed), limits(blocks, sequences=16, tokens=256)
     first, end, put_off = twin(requests, room)
-    found = run(requests, room)
+    found = Replica(requests, bare(prefix_cache=False), room, linear).run()
     assert found.preemptions == put_off
     assert found.first == pytest.approx(first, rel=1e-9)
     assert found.finished == pytest.approx(end, rel=1e-9)

@@ -3,13 +3,13 @@
 Between two events (a request comes, ends, or a prompt is worked on) every iteration decodes the
 same sequences, and only their keys grow: such a stretch is one step here. Its iterations' times are
 taken as a straight line between its first and its last one, whose sum follows in closed form.
-Shared beginnings are counted with every request that has them, and evicted only beyond the whole
-room. All times are seconds from the start.
+Blocks that requests share are counted once (`gpuscope.serving.blocks`). All times are seconds from
+the start.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -18,6 +18,7 @@ from math import ceil, inf, sqrt
 
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError
+from gpuscope.serving.blocks import Blocks, Name
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.schedulers import Limits, Plan, View, policy
@@ -84,7 +85,12 @@ class Replica:
         self.ends: list[tuple[int, int]] = []
         self.step = 0
         self.keys = 0
-        self.used = 0
+        self.beginnings = Beginnings(requests, limits.block_tokens, engine.prefix_cache)
+        self.blocks = Blocks(limits.kv_blocks, self.beginnings.each)
+        self.named: list[list[Name]] = [[] for _ in range(len(requests))]  # of blocks that it has
+        self.asked: set[Name] = set()  # by requests that the plan being made admits
+        self.asking = -1
+        self.barred = False  # who was put off waits for the next iteration
         self.reserved = 0
         self.share = [0] * len(requests)  # blocks set aside for it
         self.coming: deque[tuple[float, float]] = deque()
@@ -96,7 +102,6 @@ class Replica:
         self.entry = [(0.0, 0.0, 0.0)] * len(requests)
         self.left_at = [0.0] * len(requests)
         self.totals = [0.0, 0.0, 0.0]  # decoding so far: device, host, behind prompts
-        self.cache = PrefixCache(requests, limits) if engine.prefix_cache else None
         self.row_preemptions = 0
 
     def run(self) -> Record:
@@ -110,7 +115,8 @@ class Replica:
                 self.now = max(self.now, self._next_arrival())
                 self._arrive()
                 continue
-            chosen = self._planned() if self.waiting or self.partial else Plan(())
+            waiting = self.waiting and not self.barred
+            chosen = self._planned() if waiting or self.partial else Plan(())
             if chosen.chunks:
                 self._iterate(chosen)
             elif self.decoding:
@@ -164,29 +170,56 @@ class Replica:
     # -- one iteration with prompts ------------------------------------------------------------
 
     def _planned(self) -> Plan:
+        self.asked.clear()
+        self.asking = -1
+        used = self.blocks.used
         return self.plan(
             View(
                 self.limits,
                 len(self.decoding),
                 self.growth[self.step % self.limits.block_tokens],
                 tuple(self.partial),
-                islice(self.waiting, 0, None),
+                () if self.barred else islice(self.waiting, 0, None),
                 self._left,
                 self._blocks,
                 self._whole,
-                self.limits.kv_blocks - self.used,
-                max(0, self.reserved - self.used),
+                self.blocks.free,
+                max(0, self.reserved - used),
             )
         )
 
+    def _names(self, each: int) -> list[Name]:
+        """Of the full blocks of what it has to work on, but for the last token's."""
+        back = self.record.preemptions[each] > 0
+        have = self.beginnings.names(each, self.goal[each] if back else 0)
+        return have[: (self.goal[each] - 1) // self.beginnings.size]
+
+    def _hits(self, each: int) -> list[Name]:
+        """Those that are there."""
+        names = self._names(each)
+        count = self.blocks.found(names)
+        while count < len(names) and names[count] in self.asked:
+            count += 1
+        return names[:count]
+
     def _left(self, each: int) -> int:
-        if each not in self.partial and self.cache is not None:
-            return max(1, self.goal[each] - self.cache.hit(each))
-        return self.goal[each] - self.done[each]
+        if each in self.partial:
+            return self.goal[each] - self.done[each]
+        if self.asking not in (-1, each):  # the one before was admitted
+            self.asked.update(self._names(self.asking))
+            self.asking = -1
+        return self.goal[each] - len(self._hits(each)) * self.beginnings.size
 
     def _blocks(self, each: int, tokens: int) -> int:
         size, have = self.limits.block_tokens, self.done[each]
-        return -(-(have + tokens) // size) - -(-have // size)
+        if each in self.partial:
+            return -(-(have + tokens) // size) - -(-have // size)
+        if self.asking not in (-1, each):  # the one before was admitted
+            self.asked.update(self._names(self.asking))
+        self.asking = each
+        hits = self._hits(each)
+        held = self.blocks.shared(hits, self.asked)
+        return -(-(len(hits) * self.beginnings.size + tokens) // size) - held
 
     def _whole(self, each: int, share: float) -> int:
         size = self.limits.block_tokens
@@ -204,7 +237,7 @@ class Replica:
                 self._admit(each)
             have = self.done[each]
             pairs += chunk * have + chunk * (chunk + 1) / 2
-            self.used += self._blocks(each, chunk)
+            self.blocks.take(self._blocks(each, chunk))
             self.done[each] = have + chunk
             tokens += chunk
             if self.done[each] >= self.goal[each]:
@@ -225,6 +258,7 @@ class Replica:
             self._advance(1)
         for each in ended:
             self._begin_decoding(each)
+        self.barred = False
         self._finish()
         self._row(begun, 1, device, host, tokens, decoding)
 
@@ -236,13 +270,13 @@ class Replica:
         self.partial[each] = None
         self.share[each] = self._whole(each, self.limits.reserve)
         self.reserved += self.share[each]
-        if self.cache is not None:
-            found = min(self.cache.hit(each), self.goal[each] - 1)
-            self.cache.use(each)
-            self.used += self._blocks(each, found)
-            self.done[each] = found
-            self.record.cached[each] = found
-        record = self.record
+        names, record = self._names(each), self.record
+        hits = names[: self.blocks.found(names)]
+        self.blocks.use(hits)
+        self.named[each] = [*hits, *self.blocks.name(names[len(hits) :])]
+        self.done[each] = len(hits) * self.beginnings.size
+        if not self.made[each]:
+            record.cached[each] = self.done[each]
         if record.started[each] != record.started[each]:
             record.started[each] = self.now
         else:
@@ -270,7 +304,7 @@ class Replica:
             self._preempt()
             return
         sequences = len(self.decoding)
-        steps = min(self.ends[0][0] - self.step, _MOST_STEPS)
+        steps = 1 if self.barred else min(self.ends[0][0] - self.step, _MOST_STEPS)
         steps = self._roomy(max(steps, 1))
         first = self._decode_s(0)
         slope = (self._decode_s(steps) - first) / steps
@@ -286,6 +320,7 @@ class Replica:
         self.totals[0] += min(device, took)
         self.totals[1] += max(took - device, 0.0)
         self._advance(steps)
+        self.barred = False
         self._finish()
         host = steps * self.engine.host_busy_s(sequences, 0)
         self._row(begun, steps, device, host, 0, sequences)
@@ -303,7 +338,7 @@ class Replica:
         return taken + sum(self.growth[(self.step + at) % size] for at in range(rest))
 
     def _room(self, steps: int) -> bool:
-        return self._grown(steps) <= self.limits.kv_blocks - self.used
+        return self._grown(steps) <= self.blocks.free
 
     def _roomy(self, steps: int) -> int:
         """As many of the steps as there are blocks for; one at least."""
@@ -316,7 +351,7 @@ class Replica:
         return low
 
     def _advance(self, steps: int) -> None:
-        self.used += self._grown(steps)
+        self.blocks.take(self._grown(steps))
         self.keys += steps * len(self.decoding)
         self.step += steps
 
@@ -338,7 +373,11 @@ class Replica:
         return self.outputs[each] - self.made[each]
 
     def _free(self, each: int) -> None:
-        self.used -= -(-self.done[each] // self.limits.block_tokens)
+        done, names = self.done[each], self.named[each]
+        computed = min(len(names), done // self.beginnings.size)
+        count = -(-done // self.limits.block_tokens)
+        self.blocks.give_back(count, names, computed)
+        self.named[each] = []
         self.reserved -= self.share[each]
 
     def _leave(self, each: int) -> None:
@@ -364,12 +403,15 @@ class Replica:
             self.since[each] = -1
         else:
             del self.partial[each]
+        own = self.beginnings.names(each, self.done[each])
+        self.named[each] += self.blocks.name(own[len(self.named[each]) :])
         self._free(each)
         self._reserve_all()
         self.done[each] = 0
         self.left_at[each] = self.now
         self.record.preemptions[each] += 1
         self.row_preemptions += 1
+        self.barred = True
         self.waiting.appendleft(each)
 
     def _reserve_all(self) -> None:
@@ -387,7 +429,7 @@ class Replica:
     ) -> None:
         self.record.busy_s += device
         self.record.rows.append(
-            (begun, steps, device, host, tokens, decoding, self.used, len(self.waiting),
+            (begun, steps, device, host, tokens, decoding, self.blocks.used, len(self.waiting),
              self.row_preemptions)
         )  # fmt: skip
         self.row_preemptions = 0
@@ -403,39 +445,34 @@ def _steps_until(seconds: float, first: float, slope: float) -> int:
     return max(1, ceil((-b + sqrt(b * b + 2 * slope * seconds)) / slope))
 
 
-class PrefixCache:
-    """Beginnings of prompts that are kept: blocks by name, the longest unused given up first."""
+class Beginnings:
+    """Names of the blocks of prompts that others may have too.
 
-    def __init__(self, requests: Requests, limits: Limits) -> None:
-        self.limits, self.requests = limits, requests
-        self.kept: OrderedDict[tuple[int, int], None] = OrderedDict()
-        self.size = requests.block_tokens if len(requests.blocks) else limits.block_tokens
-        self.most = max(1, limits.kv_blocks * limits.block_tokens // max(self.size, 1))
+    Args:
+        requests: whose.
+        block_tokens: of the engine.
+        kept: whether the engine keeps them at all.
+    """
 
-    def names(self, each: int) -> list[tuple[int, int]]:
-        """Names of the full blocks of a prompt's shareable beginning."""
-        asked = self.requests
+    def __init__(self, requests: Requests, block_tokens: int, kept: bool) -> None:
+        self.requests, self.kept = requests, kept
+        self.size = requests.block_tokens if len(requests.blocks) else block_tokens
+        self.each = max(1, self.size // block_tokens)
+
+    def names(self, each: int, own_tokens: int = 0) -> list[Name]:
+        """Names of the full blocks of its shareable beginning.
+
+        Args:
+            each: the request.
+            own_tokens: of a request that comes back: what it had is there under its own name.
+        """
+        if not self.kept:
+            return []
+        asked, found = self.requests, list[Name]()
         if len(asked.blocks):
             low, high = asked.block_start[each], asked.block_start[each + 1]
-            return [(-1, int(name)) for name in asked.blocks[low:high]]
-        if len(asked.prefix) and asked.prefix[each] >= 0:
+            found = [(-1, int(name)) for name in asked.blocks[low:high]]
+        elif len(asked.prefix) and asked.prefix[each] >= 0:
             count = int(asked.prefix_tokens[each]) // self.size
-            return [(int(asked.prefix[each]), at) for at in range(count)]
-        return []
-
-    def hit(self, each: int) -> int:
-        """Tokens that need no work."""
-        found = 0
-        for name in self.names(each):
-            if name not in self.kept:
-                break
-            found += self.size
-        return found
-
-    def use(self, each: int) -> None:
-        """Its beginning is the one used last."""
-        for name in self.names(each):
-            self.kept[name] = None
-            self.kept.move_to_end(name)
-        while len(self.kept) > self.most:
-            self.kept.popitem(last=False)
+            found = [(int(asked.prefix[each]), at) for at in range(count)]
+        return found + [(-2 - each, at) for at in range(len(found), own_tokens // self.size)]

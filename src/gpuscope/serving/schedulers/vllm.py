@@ -1,7 +1,7 @@
 """vLLM V1: one token budget; what runs comes first, then the queue in order, prompts cut to fit.
 
 After vllm/v1/core/sched/scheduler.py (`schedule`): running requests in order, each
-up to the budget; then waiting ones while there is budget, a seat and blocks for this chunk alone;
+up to the budget; then waiting ones while there is budget, a seat and blocks for the whole prompt;
 the first that finds no blocks ends it. Who runs out of blocks puts off the one admitted last, which
 is worked on again from the start.
 """
@@ -27,7 +27,7 @@ def plan(view: View) -> Plan:
             if which is view.waiting and seats <= 0:
                 return Plan(tuple(chunks))
             need = view.blocks(each, tokens)
-            if need > free:
+            if need > free or (which is view.waiting and view.blocks(each, left) > free):
                 return Plan(tuple(chunks))
             chunks.append((each, tokens))
             budget, free = budget - tokens, free - need
