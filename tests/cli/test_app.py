@@ -46,8 +46,46 @@ PARALLEL = [
 RUN = ["--json", "--output", "--report", "--trace", "--figures", "--lang", "--quiet"]
 SHOWN = ["--json", "--output", "--report", "--figures", "--lang", "--quiet"]
 """Where an explanation goes."""
+PAGE = [option for option in SHOWN if option != "--figures"]
 
 SURFACE = {
+    "plan": [
+        "MODEL",
+        "--task",
+        "--on",
+        "--devices",
+        "--global-batch",
+        "--seq",
+        "--goal",
+        "--tokens",
+        "--simulate",
+        "--why",
+        "--for",
+        *PAGE,
+    ],
+    "serve": [
+        "MODEL",
+        "--on",
+        "--engine",
+        "--rate",
+        "--concurrency",
+        "--arrivals",
+        "--input",
+        "--answer",
+        "--requests",
+        "--seed",
+        "--shared",
+        "--slo",
+        "--tp",
+        "--ep",
+        "--replicas",
+        "--dtype",
+        "--kv-dtype",
+        "--kv-blocks",
+        "--max-tokens",
+        "--max-sequences",
+        *PAGE,
+    ],
     "explain attention": [
         "--batch",
         "--heads",

@@ -75,9 +75,9 @@ def local_tokenizer(path: str) -> tuple[Decode, Callable[[str], int], int]:
 
     Raises:
         InvalidValueError: there is none.
-        MissingPackageError: `tokenizers` is not installed.
+        MissingPackageError: transformers, which brings `tokenizers`, is not installed.
     """
-    require_package("tokenizers", Text("A local tokenizer"), "models")
+    require_package("transformers", Text("A local tokenizer"), "models")  # which brings it
     from pathlib import Path
 
     import tokenizers
