@@ -83,7 +83,7 @@ def predict(
     from gpuscope.program.capture.patches import alone
 
     with alone():
-        captured = capture_job(workload, cluster, options, strict)
+        captured = capture_job(workload, cluster, options, strict, constants)
         return predict_captured(captured, cluster, constants, strict)
 
 
@@ -115,7 +115,9 @@ def recost(
     if overrides:
         cluster = cluster.with_device(cluster.device.replace(**overrides))
     captured = (
-        workload if isinstance(workload, Program) else capture_job(workload, cluster, options)
+        workload
+        if isinstance(workload, Program)
+        else capture_job(workload, cluster, options, calibration=constants)
     )
     if isinstance(captured, RankPrograms) and not captured.equal:
         return recost_ranks(
@@ -169,7 +171,8 @@ def predict_many(
         GpuscopeError: else as `predict`.
     """
     clusters = [resolve_target(target) for target in targets]
-    programs = capture_each(workload, clusters, options, strict)
+    constants = [resolve_calibration(target, calibration) for target in targets]
+    programs = capture_each(workload, clusters, options, strict, constants)
     found: list[Run | Refused] = []
     errors: list[UnsupportedError] = []
     for program, target, cluster in zip(programs, targets, clusters, strict=True):

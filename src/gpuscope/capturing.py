@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, NoStepError, WorkloadError
-from gpuscope.hardware import Cluster, calibration_for
+from gpuscope.hardware import Calibration, Cluster, calibration_for
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 
 if TYPE_CHECKING:
     from gpuscope.program.models.user_file import UserBuild
+    from gpuscope.program.script import Script
     from gpuscope.program.workload import Workload as Resolved
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.program.world import World
@@ -90,6 +92,7 @@ def capture_job(
     cluster: Cluster,
     options: WorkloadOptions | None = None,
     strict: bool = False,
+    calibration: Calibration | None = None,
 ) -> Program | RankPrograms:
     """Record one step of every distinct rank of a workload on a cluster.
 
@@ -99,6 +102,7 @@ def capture_job(
     Args:
         workload, options, strict: see `capture`; ranks captured before are returned as they are.
         cluster: one rank a device.
+        calibration: of its device, for the clock that a whole script reads; None: the catalogue's.
 
     Raises:
         InvalidValueError: ranks captured for another number of devices.
@@ -110,7 +114,7 @@ def capture_job(
     if isinstance(workload, Program):
         return _whole_job(workload, cluster)
     if isinstance(workload, (str, TransformerSize)):
-        return _named_job(workload, cluster, for_cluster(options, cluster), strict)
+        return _named_job(workload, cluster, for_cluster(options, cluster), strict, calibration)
     if cluster.n_devices == 1 or not callable(workload):
         return capture(workload, options=options, strict=strict)
     from gpuscope.program.ranks import capture_ranks
@@ -119,36 +123,47 @@ def capture_job(
 
 
 def _named_job(
-    workload: str | TransformerSize, cluster: Cluster, options: WorkloadOptions | None, strict: bool
+    workload: str | TransformerSize,
+    cluster: Cluster,
+    options: WorkloadOptions | None,
+    strict: bool,
+    calibration: Calibration | None,
 ) -> Program | RankPrograms:
     """A model or a file, as `capture_job` records it."""
     from gpuscope.program.workload import WorkloadOptions, resolve
 
-    return capture_resolved(
-        resolve(workload, options or WorkloadOptions(), load=False), cluster, strict
-    )
+    found = resolve(workload, options or WorkloadOptions(), load=False)
+    return capture_resolved(found, cluster, strict, calibration)
 
 
 def capture_resolved(
-    resolved: Resolved, cluster: Cluster, strict: bool = False
+    resolved: Resolved,
+    cluster: Cluster,
+    strict: bool = False,
+    calibration: Calibration | None = None,
 ) -> Program | RankPrograms:
     """Record a workload that was resolved before, as `capture_job` does by its name.
 
     Args:
         resolved: what `gpuscope.program.workload.resolve` gave; its `build` may have been wrapped.
-        cluster, strict: see `capture_job`.
+        cluster, strict, calibration: see `capture_job`.
     """
-    found: Program | RankPrograms = capture_elsewhere(resolved, _here_recorded, cluster, strict)
+    constants = calibration or calibration_for(cluster.device)
+    found: Program | RankPrograms = capture_elsewhere(
+        resolved, _here_recorded, cluster, strict, constants
+    )
     return found
 
 
-def _here_recorded(resolved: Resolved, cluster: Cluster, strict: bool) -> Program | RankPrograms:
+def _here_recorded(
+    resolved: Resolved, cluster: Cluster, strict: bool, calibration: Calibration
+) -> Program | RankPrograms:
     """A script that is its own step reads the clock of the device that it is predicted for."""
     script = resolved.script
     if script is not None and script.step == "whole" and cluster.n_devices == 1:
         from gpuscope.cost.one_by_one import prices_on
 
-        prices = prices_on(cluster, calibration_for(cluster.device))
+        prices = prices_on(cluster, calibration)
         resolved = resolved.with_script(replace(script, prices=prices))
     return _job_recorded(resolved, cluster, strict)
 
@@ -194,12 +209,32 @@ def _captured_elsewhere(found: Resolved, function: Callable[..., Any], *argument
         script=code.target,
         guarded=not code.allow_writes,
         shown=found.file is not None,
+        real=_kept_folder(found.script),
     )
     if held is None:
         return value
     if isinstance(value, tuple):
         return (_with_note(value[0], held.note), *value[1:])
     return _with_note(value, held.note)
+
+
+def _kept_folder(script: Script | None) -> tuple[str, ...]:
+    """The folder in which a script's charts are kept, made if it is not there.
+
+    Raises:
+        InvalidValueError: it cannot be made.
+    """
+    if script is None or not script.keep:
+        return ()
+    try:
+        os.makedirs(script.keep, exist_ok=True)
+    except OSError as error:
+        raise InvalidValueError(
+            Text("Charts cannot be kept in {folder}.", folder=script.keep),
+            error.strerror or str(error),
+            Text("Name a folder: --keep charts"),
+        ) from error
+    return (script.keep,)
 
 
 def with_file(file: UserBuild, function: Callable[..., Any]) -> Any:
@@ -311,18 +346,22 @@ def capture_each(
     clusters: Sequence[Cluster],
     options: WorkloadOptions | None = None,
     strict: bool = False,
+    calibrations: Sequence[Calibration | None] = (),
 ) -> list[Program | RankPrograms]:
     """What `capture_job` gives for each cluster, captured once for each number of devices.
 
-    Arguments and errors as `capture_job`.
+    Arguments and errors as `capture_job`; `calibrations` has one for each cluster, or none.
     """
+    given = dict(zip(clusters, calibrations, strict=bool(calibrations)))
     captured: dict[object, Program | RankPrograms] = {}
     alone: Program | None = None
     # The largest first: what joins no process group there is the same everywhere.
     for cluster in sorted(clusters, key=lambda c: -c.n_devices):
         key = _job_key(cluster)
         if alone is None and key not in captured:
-            found = captured[key] = capture_job(workload, cluster, options, strict)
+            found = captured[key] = capture_job(
+                workload, cluster, options, strict, given.get(cluster)
+            )
             if isinstance(found, Program) and len(captured) == 1:
                 alone = found
     return [alone or captured[_job_key(cluster)] for cluster in clusters]

@@ -74,6 +74,12 @@ def predict_command(
     strict: Annotated[
         bool, typer.Option("--strict", help=Text("Refuse operators that would be estimated."))
     ] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help=Text("Keep the charts that a script draws (matplotlib) there.")
+        ),
+    ] = None,
     outputs: given.Where,
 ) -> None:
     """Predict a step of a workload: time, memory, energy, and what to change first."""
@@ -82,7 +88,7 @@ def predict_command(
     request = Request(
         workload=target,
         targets=targets_of(on, calibration),
-        options=replace(options, parallel=parallel),
+        options=replace(options, parallel=parallel, keep=keep),
         settings=tuple(settings or ()),
         sweep=sweep,
         strict=strict,

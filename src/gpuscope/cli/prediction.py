@@ -178,7 +178,13 @@ def check_options(options: WorkloadOptions) -> None:
 def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) -> Result:
     say(tr("Capturing {workload} …", lang, workload=request.workload))
     clusters = [place.cluster for place in places]
-    programs = api.capture_each(request.workload, clusters, request.options, request.strict)
+    programs = api.capture_each(
+        request.workload,
+        clusters,
+        request.options,
+        request.strict,
+        [place.calibration for place in places],
+    )
     runs, refused = [], []
     first: UnsupportedError | None = None
     for number, place in enumerate(places, start=1):

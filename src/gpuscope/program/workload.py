@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -122,12 +123,12 @@ def resolve(
 
         if not path and (options.arguments or is_script(Path(name))):
             return _of_script(name, options)
-        _refuse_step(name, options)
+        _refuse_scripts_own(name, options)
         functions_of(Path(path or name))  # says whether there is such a file
         build = UserBuild(Path(path or name), function if path else "", options)
         found = replace(_of_file(name, build), file=build)
         return found.loaded() if load else found
-    _refuse_step(name, options)
+    _refuse_scripts_own(name, options)
     if name.endswith(".json") or Path(name).is_dir():
         from gpuscope.program.models.config_file import model_of_config
 
@@ -138,12 +139,18 @@ def resolve(
     return _of_model(find(name), options)
 
 
-def _refuse_step(name: str, options: WorkloadOptions) -> None:
+def _refuse_scripts_own(name: str, options: WorkloadOptions) -> None:
     if options.step is not None:
         raise InvalidValueError(
             Text("{name} is no script: it takes no --step.", name=name),
             Text("Its step is what its function returns."),
             Text("Leave out: --step {step}", step=options.step),
+        )
+    if options.keep is not None:
+        raise InvalidValueError(
+            Text("{name} is no script: it takes no --keep.", name=name),
+            Text("Charts are kept of whole scripts alone."),
+            Text("Leave out: --keep {folder}", folder=options.keep),
         )
 
 
@@ -199,7 +206,8 @@ def _of_script(name: str, options: WorkloadOptions) -> Workload:
     """A whole script; what it does is in its own arguments."""
     _refuse_options(name, options)
     script = Script(name, options.arguments, options.module, options.allow_writes)
-    script = replace(script, step=_step(options.step))
+    keep = os.path.abspath(options.keep) if options.keep else ""
+    script = replace(script, step=_step(options.step), keep=keep)
     _ = script.file  # says what is wrong with it
     return replace(_of_file(name, script), script=script)
 
@@ -232,7 +240,7 @@ def _refuse_options(name: str, options: WorkloadOptions) -> None:
     Raises:
         InvalidValueError: an option of a model was set.
     """
-    own = {"task", "device", "arguments", "allow_writes", "module", "replicas", "step"}
+    own = {"task", "device", "arguments", "allow_writes", "keep", "module", "replicas", "step"}
     for field in fields(options):
         if field.name not in own and getattr(options, field.name) not in (None, field.default):
             option = field.name.replace("_", "-")

@@ -165,6 +165,15 @@ def class_text(label: str) -> Text:
     return joined((word_text(part) for part in label.split(": ")), ": ")
 
 
+def printed_words(device: str) -> tuple[Text, Text]:
+    """Title of what a whole script printed, and what to know of it."""
+    return Text("What the script printed"), Text(
+        "Times and memory in it are predicted for {device}. Numbers that kernels compute are "
+        "not known: 1, 0 or zeros stand for them.",
+        device=device,
+    )
+
+
 def whose(run: Run) -> Text | None:
     """Say which rank's figures a report's tables hold; None where there is one rank only."""
     times, job = run.analysis.time, run.analysis.job

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import gpuscope as gs
 from gpuscope.errors import InvalidValueError, WorkloadError
+from gpuscope.hardware import calibration_for, device
 from gpuscope.program.script.whole import longest_loop, part
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
 from gpuscope.program.workload import WorkloadOptions, resolve
+from gpuscope.views.report.data import report_data
 
 PRODUCT = """
 import torch
@@ -225,4 +228,66 @@ def test_a_part_keeps_what_lives_in_it() -> None:
         (0, -1, None),
         (2, -1, None),
         (3, 1, None),
+    ]
+
+
+def test_the_clock_runs_by_the_constants_given(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("""
+import time, torch
+x = torch.randn(4096, 4096, device="cuda")
+torch.cuda.synchronize(); begin = time.perf_counter()
+x @ x
+torch.cuda.synchronize(); print(time.perf_counter() - begin)
+""")
+    own = calibration_for(device("h200"))
+    slow = [
+        (n, replace(v, value=v.value / 2)) if n == "matmul.fp32.efficiency" else (n, v)
+        for n, v in own.entries
+    ]
+    slower = replace(own, entries=tuple(slow))
+    assert slower != own
+    usual, half = (
+        float(gs.predict(str(path), "h200", calibration=c).program.printed.text)
+        for c in (None, slower)
+    )
+    assert 1.8 < half / usual < 2.1
+
+
+def test_charts_are_kept_where_one_asks_and_told_of(tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    text = """
+import torch
+import matplotlib.pyplot as plt
+x = torch.randn(64, 64, device="cuda") @ torch.randn(64, 64, device="cuda")
+plt.plot([1, 2, 3])
+plt.savefig("speed.svg"); plt.savefig("again"); plt.savefig("speed.svg")
+plt.show()
+"""
+    told = captured(tmp_path, text).assumptions
+    assert any("(speed.svg, again.png, figure-1.png), which are gone" in note for note in told)
+    program = gs.capture("script.py", options=WorkloadOptions(keep="charts"))
+    assert any("speed.svg, again.png, figure-1.png." in note for note in program.assumptions)
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "charts").iterdir()}
+    assert sorted(kept) == ["again.png", "figure-1.png", "speed.svg"]
+    assert kept["again.png"].startswith(b"\x89PNG")
+    assert b"<svg" in kept["speed.svg"]
+    assert not (tmp_path / "speed.svg").exists()
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InvalidValueError, match="cannot be kept"):
+        gs.capture("script.py", options=WorkloadOptions(keep="taken"))
+    with pytest.raises(InvalidValueError, match="takes no --keep"):
+        gs.capture("gpt2", options=WorkloadOptions(keep="charts"))
+
+
+def test_the_page_shows_what_a_script_printed(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(PRODUCT + "print('<b>done</b>')\n")
+    block = report_data([gs.predict(str(path), "h200")], "en", what_if=False)["runs"][0][
+        "printed_block"
+    ]
+    assert [line["text"] for line in block["lines"]][:2] == [
+        "torch.Size([512, 512])",
+        "<b>done</b>",
     ]

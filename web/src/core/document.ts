@@ -179,6 +179,8 @@ export interface Run {
   job_blocks?: Block[];
   /** From the best possible time to the step (views/run_figures/account.py). */
   account_block?: Block | null;
+  /** What a whole script printed on the predicted clock (views/report/data.py); null for others. */
+  printed_block?: Block | null;
   idle_gaps?: IdleGaps[];
   collective_waits?: CollectiveWaits | null;
   /** Explanations of the longest kernels, as blocks, by kernel group (views/report/kernels.py). */

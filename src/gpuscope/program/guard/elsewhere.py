@@ -58,6 +58,7 @@ class Request:
         script: to name in errors.
         guarded: it must leave nothing behind.
         shown: what it prints goes to standard error; else it is lost.
+        real: folders that may be written to all the same.
         folder, environment, path: of this process (`os.getcwd`, `os.environ`, `sys.path`).
     """
 
@@ -66,6 +67,7 @@ class Request:
     script: str
     guarded: bool
     shown: bool
+    real: tuple[str, ...]
     folder: str
     environment: dict[str, str]
     path: tuple[str, ...]
@@ -86,6 +88,7 @@ def call_elsewhere(
     script: str,
     guarded: bool = True,
     shown: bool = False,
+    real: tuple[str, ...] = (),
 ) -> tuple[Any, Held | None]:
     """Call a function in another process.
 
@@ -95,6 +98,7 @@ def call_elsewhere(
         script: whose code it runs, to name in errors.
         guarded: it must leave nothing behind.
         shown: what it prints goes to standard error; else it is lost.
+        real: folders that may be written to all the same.
 
     Returns:
         What the function returned, and what kept it from leaving anything behind; None for the
@@ -112,6 +116,7 @@ def call_elsewhere(
         script=script,
         guarded=guarded,
         shown=shown,
+        real=real,
         folder=os.getcwd(),
         environment=dict(os.environ),
         path=tuple(sys.path),

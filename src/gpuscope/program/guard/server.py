@@ -253,7 +253,7 @@ def _answer(request: Request, scratch: str) -> Answer:
         if request.guarded:
             from gpuscope.program.guard.places import caches
 
-            held = enter(request.script, scratch, caches())
+            held = enter(request.script, scratch, [*caches(), *request.real])
         value = function(*request.arguments)
         from gpuscope.program.guard.refusing import refused
 

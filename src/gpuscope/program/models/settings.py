@@ -82,6 +82,7 @@ class WorkloadOptions:
         arguments: of a whole script.
         allow_writes: what a script or a file's function writes is real, else it goes to a copy of
             the files.
+        keep: folder in which charts that a script draws are kept; None: they vanish.
         module: the workload's name is a module's, run as `python -m` runs it.
         step: of a whole script, what is taken as its step: "whole", "optimizer", "forward", or the
             number of a step ("2"); None: what is found.
@@ -104,6 +105,7 @@ class WorkloadOptions:
     replicas: tuple[int, int] | None = None
     arguments: tuple[str, ...] = ()
     allow_writes: bool = False
+    keep: str | None = None
     module: bool = False
     step: str | None = None
 

@@ -31,6 +31,7 @@ class Script:
         arguments: what it finds in `sys.argv[1:]`.
         module: the target is a module.
         allow_writes: what it writes is real, else it goes to a copy of the files.
+        keep: folder in which charts that it draws are kept, an absolute path; "": they vanish.
         step: what is taken as its step: "whole", "optimizer", "forward", a number; "": what is
             found.
         prices: what operators cost where it is to run, for the clock that it reads; None: its
@@ -43,6 +44,7 @@ class Script:
     arguments: tuple[str, ...] = ()
     module: bool = False
     allow_writes: bool = False
+    keep: str = ""
     step: str = ""
     prices: Prices | None = None
     begins: Callable[[], None] = _nothing

@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.document.text import Text, joined
 from gpuscope.errors import NoStepError, WorkloadError
 from gpuscope.program.script import Script, runner
+from gpuscope.program.script.charts import Charts
 from gpuscope.program.script.step_finder import StepFinder
 from gpuscope.program.script.whole_step import take_whole, takes_whole
 
 if TYPE_CHECKING:
     from gpuscope.program.capture.phases import Phases
+    from gpuscope.program.types import Program as Recorded
     from gpuscope.program.world import World
 
 __all__ = ["run_script"]
@@ -60,11 +62,12 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
     program = runner.Program(script.target, script.arguments, script.module)
     runner.check(program)
     steps = _Steps(script, phases)
-    said = io.StringIO()
+    said, charts = io.StringIO(), Charts(script.keep)
     try:
         with ExitStack() as stack:
             enter = stack.enter_context
             enter(_as_before())
+            charts.begin(stack)
             enter(redirect_stdout(said))
             enter(redirect_stderr(said))
             if not script.allow_writes:
@@ -92,6 +95,9 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
         take_whole(script, phases, said.getvalue())
     elif not steps.over:
         raise _too_short(script, steps)
+    note = charts.note() if script.keep or not script.allow_writes else None
+    if note is not None:
+        phases.program = _with_note(phases.program, note)
 
 
 class _Steps:
@@ -165,15 +171,18 @@ class _Steps:
 
     def _tell(self, source: str) -> None:
         """Say what was taken as the step, and how to take another."""
-        program = self._phases.program
-        assert program is not None
         note = Text(
             "The step is no. {number} that lies between {what}. Another: --step whole, --step "
             "optimizer, --step forward, --step N.",
             number=self.number,
             what=_BETWEEN[source],
         )
-        self._phases.program = replace(program, assumptions=(*program.assumptions, note))
+        self._phases.program = _with_note(self._phases.program, note)
+
+
+def _with_note(program: Recorded | None, note: Text) -> Recorded:
+    assert program is not None
+    return replace(program, assumptions=(*program.assumptions, note))
 
 
 def _run(program: runner.Program, steps: _Steps) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.analysis import fold_layers
 from gpuscope.analysis.use_over_time import use_over_time
 from gpuscope.analysis.window import talks
-from gpuscope.document.blocks import Block
+from gpuscope.document.blocks import Block, Code, CodeLine
 from gpuscope.document.plain import plain
 from gpuscope.run import Refused, Run
 from gpuscope.run.document import comparison_document, run_document
@@ -20,7 +20,7 @@ from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.memory_curve import memory_curve
 from gpuscope.views.report.what_if import what_if_blocks
 from gpuscope.views.run_figures.account import account
-from gpuscope.views.words import whose
+from gpuscope.views.words import printed_words, whose
 
 if TYPE_CHECKING:
     from gpuscope.views.report.what_if_sizes import Varied
@@ -85,12 +85,23 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
         "whose": whose(run),
         **_between_ranks(run),
+        "printed_block": _printed(run),
         "account_block": block_document(figure) if (figure := account(run)) else None,
         "kernels_explained": {
             group: [block_document(block) for block in blocks]
             for group, blocks in kernels_explained(run).items()
         },
     }
+
+
+def _printed(run: Run) -> dict[str, Any] | None:
+    """What a whole script said, on the predicted clock."""
+    printed = run.program.printed if run.program is not None else None
+    if printed is None:
+        return None
+    lines = (CodeLine(at, line) for at, line in enumerate(printed.text.split("\n"), start=1))
+    title, note = printed_words(printed.device)
+    return block_document(Code(title, "text", tuple(lines), note))
 
 
 def _work_j(run: Run) -> float | None:

@@ -7,7 +7,6 @@ from rich.text import Text as TextLine
 
 from gpuscope.program.types import Printed
 from gpuscope.run import Run
-from gpuscope.views.i18n import tr
 from gpuscope.views.terminal import recorded
 from gpuscope.views.terminal.finding_panel import assumptions, findings, no_findings, origins
 from gpuscope.views.terminal.hardware_panel import roofline, tasks
@@ -16,7 +15,7 @@ from gpuscope.views.terminal.layout import section
 from gpuscope.views.terminal.memory_panel import memory
 from gpuscope.views.terminal.module_panel import modules
 from gpuscope.views.terminal.time_panel import account, classes, families, operators, phases
-from gpuscope.views.words import whose
+from gpuscope.views.words import printed_words, whose
 
 
 def render_headline(run: Run, lang: str = "en") -> RenderableType:
@@ -79,13 +78,5 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
 
 def _printed(printed: Printed, lang: str) -> RenderableType:
     """What a whole script said, on the predicted clock."""
-    return section(
-        tr("What the script printed", lang),
-        tr(
-            "Times and memory in it are predicted for {device}. Numbers that kernels compute are "
-            "not known: 1, 0 or zeros stand for them.",
-            lang,
-            device=printed.device,
-        ),
-        TextLine(printed.text),
-    )
+    title, note = printed_words(printed.device)
+    return section(title.to(lang), note.to(lang), TextLine(printed.text))

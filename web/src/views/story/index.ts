@@ -6,6 +6,7 @@ import { accountPanel } from "./account";
 import { findingsPanel } from "./findings";
 import { jobPanel } from "./job";
 import { notesPanel } from "./notes";
+import { printedPanel } from "./printed";
 import { sentencesPanel } from "./sentences";
 import { sideBySidePanel } from "./side_by_side";
 import { trustPanel } from "./trust";
@@ -14,5 +15,5 @@ export const view: View = {
   id: "story",
   title: text("Story"),
   about: "",
-  panels: [sideBySidePanel, trustPanel, sentencesPanel, jobPanel, accountPanel, findingsPanel, notesPanel],
+  panels: [sideBySidePanel, trustPanel, sentencesPanel, printedPanel, jobPanel, accountPanel, findingsPanel, notesPanel],
 };
