@@ -156,6 +156,7 @@ def _plain(options: WorkloadOptions | None) -> dict[str, object]:
             Text("Type: gpuscope advise ... --on 8xh200"),
         )
     usual = type(options)()
-    scripts = ("arguments", "allow_writes", "keep", "module", "step")  # are no options of a workload
+    # These are no options of a workload.
+    scripts = ("arguments", "allow_writes", "keep", "module", "step")
     values = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in scripts}
     return {name: v for name, v in values.items() if v != getattr(usual, name)}
