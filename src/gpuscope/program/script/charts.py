@@ -108,9 +108,9 @@ class Charts:
 
 def _written(path: Any, kind: str | None) -> str:
     """Where matplotlib saves a chart: it adds what a name lacks."""
-    path = os.fsdecode(path)
-    if os.path.splitext(path)[1]:
-        return path
+    name = os.fsdecode(path)
+    if os.path.splitext(name)[1]:
+        return name
     import matplotlib
 
-    return f"{path}.{kind or matplotlib.rcParams['savefig.format']}"
+    return f"{name}.{kind or matplotlib.rcParams['savefig.format']}"
