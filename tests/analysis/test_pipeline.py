@@ -83,6 +83,80 @@ def test_one_forward_one_backward_alternates_on_the_last_stage() -> None:
     assert found.micro_batches == 3
 
 
+def _one_f_one_b(lengths: list[float], micro: int, first_us: float = 0.0) -> tuple[Pipeline, float]:
+    """Stages of these lengths (us; a third of it forward), sends in no time; its length.
+
+    `first_us`: what the first pass of each stage takes longer.
+    """
+    schedule = _Schedule(talks=False)
+    p = len(lengths)
+    ahead = [min(p - stage - 1, micro) for stage in range(p)]
+    orders = [["F"] * n + ["F", "B"] * (micro - n) + ["B"] * n for n in ahead]
+    ends: dict[tuple[int, str, int], float] = {}
+    done, free = [0] * p, [0.0] * p
+    while any(done[r] < len(orders[r]) for r in range(p)):
+        for rank in range(p):
+            if done[rank] == len(orders[rank]):
+                continue
+            what = orders[rank][done[rank]]
+            number = orders[rank][: done[rank]].count(what)
+            other = (rank - 1, "F", number) if what == "F" else (rank + 1, "B", number)
+            needed = other if 0 <= other[0] < p else (rank, "F", number)
+            if needed not in ends and not (what == "F" and rank == 0):
+                continue
+            begin = max(free[rank], ends.get(needed, 0.0))
+            late = first_us if what == "F" and number == 0 else 0.0
+            length = lengths[rank] * (1 if what == "F" else 2) / 3
+            op = schedule.op["forward" if what == "F" else "backward"]
+            schedule.b.work(begin + late, begin + late + length, op=op, rank=rank)
+            free[rank] = ends[rank, what, number] = begin + late + length
+            schedule.b.meet(
+                {rank: free[rank]},
+                1.0,
+                name="send",
+                members=(0, 1),
+                kernel="ncclDevKernel_SendRecv",
+                stream="stream 9",
+            )
+            done[rank] += 1
+    found = schedule.found()
+    assert found is not None
+    return found, max(free)
+
+
+@pytest.mark.parametrize(("stages", "micro"), [(2, 1), (4, 4), (4, 12), (6, 9)])
+def test_equal_stages_and_instant_sends_leave_the_formulas_bubble(stages: int, micro: int) -> None:
+    found, length_us = _one_f_one_b([60.0] * stages, micro)
+    assert length_us == pytest.approx(60.0 * (micro + stages - 1))
+    assert found.bubble_share == pytest.approx((stages - 1) / (micro + stages - 1), abs=1e-9)
+    assert [part.share for part in found.parts] == pytest.approx(
+        [found.ideal_share, 0, 0, 0], abs=1e-9
+    )
+
+
+def test_the_parts_of_a_bubble_say_where_it_comes_from() -> None:
+    p, m = 4, 12
+    formula = (p - 1) / (m + p - 1)
+    uneven, length_us = _one_f_one_b([60.0, 60.0, 90.0, 60.0], m)
+    mean_us = 67.5 * m
+    assert uneven.bubble_share == pytest.approx(1 - mean_us / length_us)
+    # t_1 .. t_p take sum(t) + (m - 1) max(t) at most, and the slowest has no rest between.
+    assert 90 * m + 40 + 80 <= length_us <= 270 + (m - 1) * 90
+    shares = [part.share for part in uneven.parts]
+    assert shares == pytest.approx([formula, uneven.bubble_share - formula, 0, 0], abs=1e-9)
+
+    late, length_us = _one_f_one_b([60.0] * p, m, first_us=30.0)
+    assert length_us == pytest.approx(60.0 * (m + p - 1) + 30.0 * p)
+    shares = [part.share for part in late.parts]
+    assert sum(shares) == pytest.approx(late.bubble_share)
+    # The schedule begins with the first kernel: three of the four delays are in it.
+    expected = 1 - 60.0 * m / (60.0 * (m + p - 1) + 90.0)
+    assert shares == pytest.approx([formula, 0, expected - formula, 0], abs=1e-9)
+    assert "the first pass" in late.said
+    assert "stages that take longer" not in late.said
+    assert "公式" in late.said.to("zh")
+
+
 def test_ranks_that_only_reduce_gradients_are_no_pipeline() -> None:
     assert _gpipe(3, 4, talks=False) is None
     for name in ("fsdp", "ddp_balanced"):

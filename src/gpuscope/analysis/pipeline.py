@@ -24,6 +24,8 @@ import numpy.typing as npt
 from gpuscope.analysis.collective_calls import communication_calls
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.window import COMMUNICATION, KERNEL
+from gpuscope.document.quantities import Share
+from gpuscope.document.text import Text, joined
 from gpuscope.program.types import Op
 from gpuscope.timeline.types import Ints, Timeline
 
@@ -70,6 +72,14 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class BubblePart:
+    """A part of the bubble: its share of the schedule, and where it comes from."""
+
+    share: float
+    cause: Text
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """The schedule of one step.
 
@@ -80,6 +90,9 @@ class Pipeline:
         micro_batches: forward blocks of the rank that has most.
         bubble_share: bubbles of all ranks over ranks times length.
         ideal_share: (p - 1) / (m + p - 1), of equal stages without interleaving.
+        parts: what the bubble is made of; they add up to `bubble_share`. () where it is smaller
+            than that of the formula, as with interleaving.
+        said: the bubble and its parts in words.
     """
 
     start_ns: int
@@ -89,6 +102,8 @@ class Pipeline:
     micro_batches: int
     bubble_share: float
     ideal_share: float
+    parts: tuple[BubblePart, ...]
+    said: Text
 
 
 def pipeline(timeline: Timeline) -> Pipeline | None:
@@ -110,15 +125,85 @@ def pipeline(timeline: Timeline) -> Pipeline | None:
     end = max(block.end_ns for blocks in found.values() for block in blocks)
     stages = tuple(_stage(columns, rank, blocks, start, end) for rank, blocks in found.items())
     m = max(sum(block.phase == "forward" for block in stage.blocks) for stage in stages)
-    return Pipeline(
-        start,
-        end,
-        stages,
-        depth,
-        m,
-        bubble_share=sum(stage.bubble_s for stage in stages) / (len(stages) * (end - start) * NS),
-        ideal_share=(depth - 1) / (m + depth - 1),
+    share = sum(stage.bubble_s for stage in stages) / (len(stages) * (end - start) * NS)
+    ideal = (depth - 1) / (m + depth - 1)
+    parts = _parts(stages, depth, m, share, (end - start) * NS)
+    said = _said(share, ideal, parts)
+    return Pipeline(start, end, stages, depth, m, share, ideal, parts, said)
+
+
+def _said(share: float, ideal: float, parts: tuple[BubblePart, ...]) -> Text:
+    if not parts:
+        return Text(
+            "Bubble {share} of the schedule; equal stages would have {ideal} without "
+            "interleaving: (p − 1) / (m + p − 1).",
+            share=Share(share),
+            ideal=Share(ideal),
+        )
+    named = (
+        Text("{share} {cause}", share=Share(part.share), cause=part.cause)
+        for part in parts
+        if part.share >= _LEAST_SAID
     )
+    return Text(
+        "Bubble {share} of the schedule. Of it {parts}.",
+        share=Share(share),
+        parts=joined(named, "; "),
+    )
+
+
+def _parts(
+    stages: tuple[Stage, ...], p: int, m: int, share: float, length_s: float
+) -> tuple[BubblePart, ...]:
+    """Take the bubble apart, by the lengths that the schedule would have without each cause.
+
+    Stages of t_1 .. t_p seconds a microbatch take sum(t) + (m - 1) max(t) at most: with equal ones
+    (m + p - 1) t, the formula.
+    """
+    ideal = (p - 1) / (m + p - 1)
+    if share < ideal - _LEAST_PART:
+        return ()
+    busy = [stage.busy_s for stage in stages]
+    mean = sum(busy) / len(busy)
+    own_s = (mean * p + (m - 1) * max(busy)) / m
+    first_s = _first_pass_s(stages, p)
+    reached = (ideal, 1 - mean / own_s, 1 - mean / (own_s + first_s), share)
+    shares, before = [], 0.0
+    for each in reached:
+        upto = min(max(each, before), share)
+        shares.append(upto - before)
+        before = upto
+    return tuple(BubblePart(part, cause) for part, cause in zip(shares, _CAUSES, strict=True))
+
+
+_LEAST_PART, _LEAST_SAID = 1e-6, 1e-3
+
+_CAUSES = (
+    Text("what equal stages would leave: (p − 1) / (m + p − 1)"),
+    Text("stages that take longer than others"),
+    Text(
+        "the first pass, which each stage begins after the one before it: parameters that are "
+        "gathered in it, casts, sends"
+    ),
+    Text("waiting for messages later on"),
+)
+
+
+def _first_pass_s(stages: tuple[Stage, ...], p: int) -> float:
+    """What the first microbatch takes longer to the last stage than the turns of later ones."""
+    ordered = sorted(stages, key=lambda stage: stage.blocks[0].start_ns)
+    replicas = len(ordered) // p
+    leading = ordered[: p * replicas : replicas]
+    usual = sum(_turn_ns(stage) for stage in leading[:-1])
+    passed = leading[-1].blocks[0].start_ns - leading[0].blocks[0].start_ns
+    return max(0.0, passed - usual) * NS
+
+
+def _turn_ns(stage: Stage) -> int:
+    """From one forward pass to the next, where no other work comes between."""
+    ahead = [block for block in stage.blocks if block.phase == "forward"]
+    turns = [b.start_ns - a.start_ns for a, b in zip(ahead, ahead[1:], strict=False)]
+    return min(turns, default=ahead[0].end_ns - ahead[0].start_ns)
 
 
 def _both(blocks: tuple[PipelineBlock, ...]) -> bool:

@@ -148,7 +148,7 @@ export interface Mesh {
 
 /** The schedule of a pipeline's stages in one step (analysis/pipeline.py). */
 export interface Pipeline {
-  start_ns: number; end_ns: number; depth: number; micro_batches: number; bubble_share: number; ideal_share: number;
+  start_ns: number; end_ns: number; depth: number; micro_batches: number; bubble_share: number; ideal_share: number; said: Words;
   stages: { rank: number; busy_s: number; bubble_s: number; blocks: { phase: "forward" | "backward"; number: number; start_ns: number; end_ns: number }[] }[];
 }
 

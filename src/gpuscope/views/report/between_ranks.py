@@ -7,6 +7,7 @@ from typing import Any
 from gpuscope.analysis.mesh import mesh
 from gpuscope.analysis.pipeline import pipeline
 from gpuscope.document.plain import plain
+from gpuscope.document.translations import spoken
 from gpuscope.run import Run
 from gpuscope.views.explanation import block_document
 from gpuscope.views.report.collective_waits import collective_waits
@@ -18,7 +19,7 @@ def between_ranks(run: Run) -> dict[str, Any]:
     return {
         "collective_waits": plain(collective_waits(run.timeline)),
         "mesh": plain(mesh(run.timeline, run.analysis.ranks, _compute_s(run), _node(run))),
-        "pipeline": plain(pipeline(run.timeline)),
+        "pipeline": spoken(plain(pipeline(run.timeline))),
         "job_blocks": [block_document(block) for block in job_blocks(run)],
     }
 

@@ -30,16 +30,12 @@ def schedule_picture(run: Run, found: JobStory, lang: str) -> RenderableType | N
         "letters: backward passes a, b, ...; a dot: the stage waits.",
         lang,
     )
-    share = units.share(schedule.bubble_share, lang)
-    ideal = units.share(schedule.ideal_share, lang)
-    said = tr(
-        "Bubble {share} of the schedule; {ideal} with equal stages and instant sends.",
-        lang,
-        share=share,
-        ideal=ideal,
-    )
     return section(
-        tr("The pipeline", lang), about, Schedule(schedule, lang), Text(), Text(said, style="dim")
+        tr("The pipeline", lang),
+        about,
+        Schedule(schedule, lang),
+        Text(),
+        Text(schedule.said.to(lang), style="dim"),
     )
 
 

@@ -5,7 +5,7 @@ import type { Pipeline } from "../../core/document";
 import { h, pressable, svg, tipped } from "../../core/dom";
 import { onResize } from "../../core/drawing";
 import { percent, ticks, time } from "../../core/format";
-import { t } from "../../core/language";
+import { said, t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { asTable, latePanel, legend, table } from "../../core/panel";
 import { DEVICE_KINDS } from "../../core/model";
@@ -41,10 +41,10 @@ export function pipelinePanel(page: ReportPage): HTMLElement | null {
 
 function sentence(found: Pipeline): HTMLElement {
   const p = found.depth, m = found.micro_batches;
-  const larger = found.bubble_share > found.ideal_share * 1.25;
   return h("p", { class: "story" }, sentences([
-    t("{p} stages and {m} micro-batches: {share} of the stages' time is bubble. Equal stages with one forward and one backward pass at a time would have {ideal}: (p − 1) / (m + p − 1).", { p, m, share: percent(found.bubble_share), ideal: percent(found.ideal_share) }),
-    larger ? t("The rest comes from unequal stages or from waiting for messages.") : m < 4 * p && t("More micro-batches make the bubble smaller."),
+    t("{p} stages and {m} micro-batches.", { p, m }),
+    said(found.said),
+    found.bubble_share <= found.ideal_share * 1.25 && m < 4 * p && t("More micro-batches make the bubble smaller."),
   ]));
 }
 
