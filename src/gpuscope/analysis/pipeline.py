@@ -16,6 +16,7 @@ Large-Scale Language Model Training on GPU Clusters, 2021).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -202,7 +203,7 @@ def _first_pass_s(stages: tuple[Stage, ...], p: int) -> float:
 def _turn_ns(stage: Stage) -> int:
     """From one forward pass to the next, where no other work comes between."""
     ahead = [block for block in stage.blocks if block.phase == "forward"]
-    turns = [b.start_ns - a.start_ns for a, b in zip(ahead, ahead[1:], strict=False)]
+    turns = [b.start_ns - a.start_ns for a, b in pairwise(ahead)]
     return min(turns, default=ahead[0].end_ns - ahead[0].start_ns)
 
 
