@@ -15,6 +15,9 @@ from hypothesis import settings
 # anything imports torch, and inherited by the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Every test captures anew, and leaves nothing in the developer's own cache.
+os.environ["GPUSCOPE_CACHE"] = "off"
+
 # A shell that starts us in the background has interrupts ignored, `nohup` hang-ups, and so would
 # every process that tests start and signal. A handler that does nothing keeps us as deaf, and them
 # as usual.

@@ -37,7 +37,8 @@ ALLOWED = {
     "run": f"{_TO_TIME} analysis",
     "outcomes": _TO_RUNS,
     "prediction": f"{_TO_RUNS} outcomes",
-    "capturing": "errors hardware program cost",
+    "kept": "errors atomic program",
+    "capturing": "errors hardware program cost kept",
     "sweeping": "errors hardware program capturing prediction run",
     "api": f"{_TO_RUNS} capturing prediction sweeping",
     "loading": "errors hardware timeline analysis run",
@@ -53,7 +54,7 @@ ALLOWED = {
     "watch": "errors atomic hardware analysis run loading measurement explanation",
     "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants"
     " serving",
-    "cli": f"{_TO_RUNS} atomic api sweeping loading measurement explanation kernel_lens learn"
+    "cli": f"{_TO_RUNS} atomic capturing kept api sweeping loading measurement explanation kernel_lens learn"
     " doctor watch advice planning views serving",
     "__main__": "cli",
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 
 if TYPE_CHECKING:
+    from gpuscope.kept import Store
     from gpuscope.program.models.user_file import UserBuild
     from gpuscope.program.script import Script
     from gpuscope.program.workload import Workload as Resolved
@@ -30,11 +32,38 @@ __all__ = [
     "capture_job",
     "capture_resolved",
     "for_cluster",
+    "keeping",
     "with_file",
 ]
 
+_store: Store | None = None
+"""What is kept between commands; None: nothing is."""
+
 Build = Callable[[], Callable[[], object]]
 Workload = Build | str | TransformerSize | Program | RankPrograms
+
+
+@contextmanager
+def keeping(wanted: bool = True) -> Iterator[None]:
+    """What a command captures by name in this block is kept, or was: see `gpuscope.kept`.
+
+    It is written when the block is done: the answer comes first.
+
+    Args:
+        wanted: keep, and take what was kept.
+    """
+    global _store
+    if not wanted:
+        yield
+        return
+    from gpuscope.kept import Store
+
+    _store = store = Store()
+    try:
+        yield
+    finally:
+        _store = None
+    store.write()
 
 
 def capture(
@@ -58,9 +87,9 @@ def capture(
     """
     if isinstance(workload, Program):
         return workload
-    from gpuscope.program.capture import capture as record
-
     if callable(workload):
+        from gpuscope.program.capture import capture as record
+
         return record(workload, strict=strict, world=world)
     if not isinstance(workload, (str, TransformerSize)):
         raise WorkloadError(
@@ -129,11 +158,24 @@ def _named_job(
     strict: bool,
     calibration: Calibration | None,
 ) -> Program | RankPrograms:
-    """A model or a file, as `capture_job` records it."""
-    from gpuscope.program.workload import WorkloadOptions, resolve
+    """A model or a file, as `capture_job` records it, or as it was kept."""
+    from gpuscope.program.models.settings import WorkloadOptions
 
-    found = resolve(workload, options or WorkloadOptions(), load=False)
-    return capture_resolved(found, cluster, strict, calibration)
+    options = options or WorkloadOptions()
+
+    def record() -> Program | RankPrograms:
+        from gpuscope.program.workload import resolve
+
+        found = resolve(workload, options, load=False)
+        return capture_resolved(found, cluster, strict, calibration)
+
+    if _store is None or not isinstance(workload, str):
+        return record()
+    # What is kept is no script: only a script's own clock asks for the constants.
+    kept: Program | RankPrograms = _store.captured(
+        workload, options, _job_key(cluster), strict, record
+    )
+    return kept
 
 
 def capture_resolved(

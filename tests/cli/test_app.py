@@ -138,6 +138,7 @@ SURFACE = {
         "--what-if",
         "--must-fit",
         "--strict",
+        "--no-cache",
         *RUN,
     ],
     "measure": [
@@ -316,6 +317,7 @@ SURFACE = {
     "compare": ["FILES", "--json", "--report", "--figures", "--lang"],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],
+    "cache": ["--clear", "--json", "--lang"],
 }
 """Frozen: scripts rely on these names. Adding one is a decision, taken here."""
 

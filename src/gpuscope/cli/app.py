@@ -76,6 +76,7 @@ VERBS: tuple[str, ...] = (
     "load",
     "devices",
     "models",
+    "cache",
 )
 """All verbs, each in the module of its name, in the order of --help."""
 

@@ -80,9 +80,11 @@ def predict_command(
             metavar="FOLDER", help=Text("Keep the charts that a script draws (matplotlib) there.")
         ),
     ] = None,
+    no_cache: given.NoCache = False,
     outputs: given.Where,
 ) -> None:
     """Predict a step of a workload: time, memory, energy, and what to change first."""
+    from gpuscope.capturing import keeping
     from gpuscope.cli.prediction import Request, run_request, targets_of
 
     request = Request(
@@ -96,4 +98,5 @@ def predict_command(
         calibration=calibration,
         what_if=tuple(what_if or ()),
     )
-    run_request(request, outputs)
+    with keeping(not no_cache):
+        run_request(request, outputs)

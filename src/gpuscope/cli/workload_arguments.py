@@ -50,6 +50,12 @@ StepOf = Annotated[
         help=Text("What is a script's step: whole, optimizer, forward, or its number."),
     ),
 ]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache", help=Text("Capture anew: take nothing that was kept, keep nothing.")
+    ),
+]
 Task = Annotated[str | None, typer.Option(help=Text("train, prefill, decode or inference."))]
 Batch = Annotated[int | None, typer.Option(help=Text("Sequences, images or samples a step."))]
 Seq = Annotated[int | None, typer.Option(help=Text("Tokens of one sequence."))]

@@ -124,6 +124,15 @@ def recorded(languages: Mapping[str, str]) -> Text:
     return _made(_languages, dict(languages))
 
 
+def remade(form: str, *arguments: Any) -> Text:
+    """Return the text of which `Text.made` says this.
+
+    Raises:
+        KeyError: there is no such form.
+    """
+    return _made(FORMS[form], *arguments)
+
+
 def _made(form: Callable[..., str], *arguments: Any) -> Text:
     text = str.__new__(Text, form("en", *arguments))
     text._render = (form, *arguments)

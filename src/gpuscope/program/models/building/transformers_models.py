@@ -12,7 +12,6 @@ import torch
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.capture.patches import alone, patches
-from gpuscope.program.models.building.float8 import use_float8
 from gpuscope.program.models.building.precision import (
     holds_no_values,
     is_without_values,
@@ -67,6 +66,8 @@ def make_model(spec: TransformersSpec, settings: Settings) -> Any:
     if settings.checkpointing:
         _recompute(model)
     if settings.dtype == "fp8":
+        from gpuscope.program.models.building.float8 import use_float8
+
         use_float8(model, training=settings.task == "train")
     return model.train(settings.task == "train")
 
