@@ -138,6 +138,7 @@ SURFACE = {
         "--what-if",
         "--must-fit",
         "--strict",
+        "--keep",
         "--no-cache",
         *RUN,
     ],
