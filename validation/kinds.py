@@ -93,13 +93,16 @@ def judge(rows: Sequence[dict[str, Any]], on: str = "h200") -> list[Judged]:
     states: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         states[Point(row["kind"], row["params"]).text].append(row)
-    return [judged for of_one in states.values() for judged in _point(of_one, on)]
+    return [
+        judged
+        for of_one in states.values()
+        for judged in judged_point(Point(of_one[0]["kind"], of_one[0]["params"]), of_one, on)
+    ]
 
 
-def _point(rows: list[dict[str, Any]], on: str) -> list[Judged]:
+def judged_point(point: Any, rows: list[dict[str, Any]], on: str) -> list[Judged]:
+    """Predict one point's rows; a point is what has `build` (see `held_out.points.Point`)."""
     import gpuscope as gs
-
-    point = Point(rows[0]["kind"], rows[0]["params"])
 
     def build() -> Any:
         call = point.build()

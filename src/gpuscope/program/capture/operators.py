@@ -43,7 +43,7 @@ def define() -> None:
     lib.define(
         "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
         "Tensor logsumexp, Tensor? mask, float dropout_p, bool causal, float? scale, "
-        "str backend) -> (Tensor, Tensor, Tensor)"
+        "str backend, bool of_mask=False) -> Tensor[]"
     )
     lib.define(
         "rnn(Tensor input, Tensor[] hx, Tensor[] weights, str mode, int hidden_size, "
@@ -83,9 +83,23 @@ def _attention_meta(q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
     return out, q.new_empty(q.shape[:-1], dtype=torch.float32)
 
 
-def _attention_backward_meta(grad: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
-    # Gradients have the layout of the inputs.
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+def _attention_backward_meta(
+    grad: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    logsumexp: Any,
+    mask: Any,
+    dropout_p: float,
+    causal: bool,
+    scale: float | None,
+    backend: str,
+    of_mask: bool = False,
+) -> Any:
+    # Gradients have the layout of the inputs; a mask's is written whole, expanded or not.
+    made = [torch.empty_like(t) for t in (q, k, v)]
+    return [*made, q.new_empty((*q.shape[:-1], k.shape[-2]))] if of_mask else made
 
 
 def rnn_reserve_bytes(mode: str, layer_bytes: int, layers: int, directions: int) -> int:
@@ -215,13 +229,14 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
 
     Follows aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash for half precision
     without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled,
-    when the dtype is float64, when the mask wants a gradient (seen on an H200 with T5's relative
-    position bias), or when it is expanded along the keys. cuDNN's kernels stand in for flash and
+    when the dtype is float64, or when the mask's keys do not lie side by side (T5's relative
+    positions: heads last). A mask that wants a gradient leaves the memory-efficient kernel alone
+    (72 cases on an H200: validation/recordings/h200/micro/attention_masks.jsonl.gz). cuDNN's kernels stand in for flash and
     memory-efficient where the device prefers them: that is decided when a program is costed. A
     mask beside shared key heads leaves only cuDNN (seen on an H200); devices that do not prefer
     it would take the math path there, which is then costed as memory-efficient attention.
     """
-    if mask is not None and (mask.requires_grad or _broadcast_along_keys(mask)):
+    if mask is not None and _apart_along_keys(mask):
         return "math"
     half = q.dtype in (torch.float16, torch.bfloat16)
     flash = torch.backends.cuda.flash_sdp_enabled()
@@ -232,13 +247,14 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     if efficient and same_heads and q.dtype is not torch.float64:
         return "efficient"
     cudnn = getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)()
+    cudnn = cudnn and not (mask is not None and mask.requires_grad)
     if half and cudnn and (not flash or (not same_heads and q.shape[-1] % 8 == 0)):
         return "cudnn"
     return "math"
 
 
-def _broadcast_along_keys(mask: torch.Tensor) -> bool:
-    """A mask whose keys share one element: every fused kernel refuses it.
+def _apart_along_keys(mask: torch.Tensor) -> bool:
+    """A mask whose keys do not lie side by side: every fused kernel refuses it.
 
     aten/src/ATen/native/transformers/sdp_utils_cpp.h, `check_last_dim_stride_equals_1_dense`.
     """
@@ -256,10 +272,11 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
         q, k, v, out, logsumexp, mask = ctx.saved_tensors
-        dq, dk, dv = torch.ops.gpuscope.attention_backward(
-            grad, q, k, v, out, logsumexp, mask, *ctx.options
+        of_mask = ctx.needs_input_grad[3]
+        dq, dk, dv, *rest = torch.ops.gpuscope.attention_backward(
+            grad, q, k, v, out, logsumexp, mask, *ctx.options, of_mask
         )
-        return dq, dk, dv, None, None
+        return dq, dk, dv, rest[0] if of_mask else None, None
 
 
 class _TracedProduct(torch.autograd.Function):
@@ -354,7 +371,10 @@ def attention(
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         # CUDA turns a bool mask into an additive one of the query's dtype first.
         attn_mask = torch.where(attn_mask, 0.0, -math.inf).to(q.dtype)
-    if not getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)():
+    if attn_mask is not None and attn_mask.requires_grad:
+        attn_mask = attn_mask.expand(*q.shape[:-1], k.shape[-2])
+        backend += ONLY
+    elif not getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)():
         backend += ONLY  # nothing stands in for it: `sdpa_kernel` says so
     options = (float(dropout_p), bool(is_causal), scale, backend)
     return _Attention.apply(q, k, v, attn_mask, options)
