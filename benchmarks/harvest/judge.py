@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--on", default="h200", help="device that the times are of")
     parser.add_argument("--kinds", nargs="*", help="these alone; writes nothing")
     parser.add_argument("--rows", type=int, default=0, help="single rows of the seen families")
-    parser.add_argument("--share", type=int, default=1, help="every Nth call alone; writes nothing")
+    parser.add_argument("--share", type=int, default=1, help="every Nth call alone")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     calls, families = read(args.calls)
@@ -152,7 +152,8 @@ def main() -> int:
     print(show(found))
     if args.rows:
         print_rows(judged, families, args.rows)
-    elif args.share == 1 and not args.kinds:
+    elif not args.kinds:
+        found["share"] = args.share
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 

@@ -87,3 +87,10 @@ def test_matrices_of_experts_are_cast_into_a_flat_buffer() -> None:
     made = run("_chunk_cat", parts, (dense(4, total // 4, at=2),))
     assert sum(k.read_bytes for k in made) == 2 * total
     assert sum(k.written_bytes for k in made) == 4 * total
+
+
+def test_a_pad_that_adds_nothing_is_one_copy() -> None:
+    x = dense(16, 64, 128)
+    assert len(run("constant_pad_nd", (x,), (x,), pad=[0, 0])) == 1
+    assert len(run("constant_pad_nd", (x,), (dense(16, 63, 128),), pad=[0, 0, -1, 0])) == 1
+    assert len(run("constant_pad_nd", (x,), (dense(16, 65, 128),), pad=[0, 0, 1, 0])) == 2

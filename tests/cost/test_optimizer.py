@@ -67,3 +67,15 @@ def test_one_launch_of_320_chunks_takes_what_was_recorded() -> None:
     """21 million float32, one list in place: 45.5 us on an H200."""
     (made,) = run("_foreach_mul_", (dense(320 * 65536),), overload="Scalar")
     assert made.duration_s == pytest.approx(45.5e-6, rel=0.2)
+
+
+def test_a_list_that_is_given_twice_is_read_once() -> None:
+    """Adam's squares: `_foreach_addcmul_(squares, grads, grads)`; 670 us on an H200 for 901."""
+    squares = tuple(dense(10**7, at=i) for i in range(2))
+    grads = tuple(dense(10**7, at=10 + i) for i in range(2))
+    others = tuple(dense(10**7, at=20 + i) for i in range(2))
+    once = run("_foreach_addcmul_", squares + grads + grads, overload="Scalar")
+    apart = run("_foreach_addcmul_", squares + grads + others, overload="Scalar")
+    assert sum(k.read_bytes for k in once) == 2 * 2 * 4 * 10**7
+    assert sum(k.read_bytes for k in apart) == 2 * 3 * 4 * 10**7
+    assert 0.7 < seconds(once) / seconds(apart) < 0.8

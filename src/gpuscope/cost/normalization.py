@@ -243,3 +243,46 @@ def _grad_weight(
             ),
         )
     ]
+
+
+@kernel_model("aten::_weight_norm_interface", "aten::_weight_norm_interface_backward")
+def weight_norm(work: Work) -> tuple[Kernel, ...]:
+    """A weight scaled to a norm kept apart, one for each entry of its first or last dimension.
+
+    Of the first: a block each, as any reduction. Of the last: 16 entries a block of 16 x 64
+    threads, each of which goes through every 64th of all other entries twice, one dependent load
+    after the other (ATen/native/cuda/WeightNorm.cu), so that wav2vec's positions (768 x 48 x 128)
+    take 0.25 ms with eight blocks (validation/recordings/h200/harvest.jsonl.gz).
+    """
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    backward = work.op.name.endswith("backward")
+    weight, last = work.op.inputs[1 if backward else 0], work.op.args.get("dim")
+    whole = len(weight.shape) - 1
+    by_last = last == whole and weight.shape[-1] < weight.numel
+    entries = weight.shape[-1] if by_last else weight.shape[0]
+    rows = weight.numel // entries
+    read = reads(work)
+    return (
+        kernel(
+            work,
+            Launch(
+                "weight_norm_bwd" if backward else "weight_norm_fwd",
+                "normalization",
+                read.cold,
+                read.hot,
+                written(work),
+                grid=ceil(entries / 16) if by_last else entries,
+                block=1024 if by_last else 512,
+                chain_s=(
+                    2
+                    * ceil(rows / 64)
+                    * (1.5 if backward else 1.0)
+                    * work.constants.value("normalization.weight.row_s")
+                    if by_last
+                    else 0.0
+                ),
+                dtype=weight.dtype,
+            ),
+        ),
+    )

@@ -250,10 +250,13 @@ def foreach(work: Work) -> tuple[Kernel, ...]:
         source = sum(t.itemsize for t in inputs[count:]) / max(count, 1)
         return _list_kernels(work, "copy", first, 2, source, size, 0.1, 1.0)
     depth = lists + (0 if in_place else 1)
+    # Adam squares gradients by giving them twice (addcmul): they are read once.
+    given = [tuple(t.storage for t in inputs[i * count :][:count]) for i in range(lists)]
+    read = lists if -1 in given[-1] else len(set(given))
     cycles = 0.1 + 0.03 * lists if short in _CHEAP else 0.35
     scalars = "ScalarList" in work.op.overload
-    steps = 1.0 + 0.15 * (depth - 1)
-    return _list_kernels(work, short, first, depth, size * lists, size, cycles, steps, scalars)
+    steps = 1.0 + 0.15 * (depth - 1 - (lists - read))
+    return _list_kernels(work, short, first, depth, size * read, size, cycles, steps, scalars)
 
 
 @kernel_model("aten::_foreach_norm", "aten::_foreach_max")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, kernel, reads, written
-from gpuscope.cost.copy import fill_kernel
+from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -167,9 +167,42 @@ def interpolate(work: Work) -> tuple[Kernel, ...]:
     out = work.outputs[0]
     name = work.op.name.rpartition("::")[2].lstrip("_")
     method = _method(name)
+    if name == "upsample_bilinear2d" and work.op.inputs[0].shape == out.shape:
+        return (copy_kernel(work, work.op.inputs[0], out),)
+    if name == "upsample_bilinear2d" and not out.is_channels_last:
+        return (_bilinear(work, out),)
     cycles = work.constants.value(f"copy.interpolate.{method}_cycles")
     return (
         _pixelwise(work, name, "interpolate", out.numel, cycles, out.dtype, out.is_channels_last),
+    )
+
+
+def _bilinear(work: Work, out: TensorSpec) -> Kernel:
+    """Bilinear, NCHW: a thread a pixel goes through all planes of the batch, one after the other.
+
+    `upsample_bilinear2d_out_frame` (ATen/native/cuda/UpSampleBilinear2d.cu) has 1,024 threads a
+    block and as many threads as one plane has pixels, so that few pixels in many planes leave the
+    device idle: 0.17 us a plane on an H200, whatever its size
+    (validation/recordings/h200/harvest.jsonl.gz).
+    """
+    get, read = work.constants.value, reads(work)
+    planes = prod(out.shape[:2])
+    return kernel(
+        work,
+        Launch(
+            "upsample_bilinear2d",
+            "copy",
+            read.cold,
+            read.hot,
+            written(work),
+            items=out.numel,
+            cycles=get("copy.interpolate.plane_cycles"),
+            grid=ceil(prod(out.shape[2:]) / 1024),
+            block=1024,
+            chain_s=get("copy.pixel.base_s") + planes * get("copy.interpolate.plane_s"),
+            dtype=out.dtype,
+            family="copy.interpolate",
+        ),
     )
 
 

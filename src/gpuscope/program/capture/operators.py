@@ -231,8 +231,8 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled,
     when the dtype is float64, or when the mask's keys do not lie side by side (T5's relative
     positions: heads last). A mask that wants a gradient leaves the memory-efficient kernel alone
-    (72 cases on an H200: validation/recordings/h200/micro/attention_masks.jsonl.gz). cuDNN's kernels stand in for flash and
-    memory-efficient where the device prefers them: that is decided when a program is costed. A
+    (validation/recordings/h200/micro/attention_masks.jsonl.gz). cuDNN's kernels stand in for flash
+    and memory-efficient where the device prefers them: that is decided when a program is costed. A
     mask beside shared key heads leaves only cuDNN (seen on an H200); devices that do not prefer
     it would take the math path there, which is then costed as memory-efficient attention.
     """
