@@ -49,9 +49,9 @@ TOKENS = (
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 
 
-def bytes_of(random: Random, data: bytes, others: Sequence[bytes] = ()) -> bytes:
-    """Damage bytes in one to four places."""
-    for _ in range(random.randint(1, 4)):
+def bytes_of(random: Random, data: bytes, others: Sequence[bytes] = (), most: int = 4) -> bytes:
+    """Damage bytes in one place, or up to so many."""
+    for _ in range(random.randint(1, most)):
         data = random.choice(_BYTES)(random, data, others)
     return data
 

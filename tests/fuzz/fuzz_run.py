@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import Any
 
-from fuzz_targets import Target
+from fuzz_mutations import bytes_of
+from fuzz_targets import Make, Target
 
 from gpuscope.errors import GpuscopeError
 
@@ -24,6 +27,15 @@ MOST_S = 10
 
 MOST_BYTES = 1 << 30
 """Memory that reading one input, all of them far below 10 MB, may add."""
+
+
+QUICK_FROM = 256
+"""Inputs that `quick_input_of` damages further."""
+
+_LIMIT_EVERY = 64
+"""Inputs between two looks at the memory in use, from which the limit is counted."""
+
+InputOf = Callable[[Target, int, int], bytes]
 
 
 class Hang(BaseException):
@@ -57,7 +69,20 @@ def input_of(target: Target, seed: int, number: int) -> bytes:
     return target.make(Random(f"{target.name}/{seed}/{number}"))
 
 
-def tried(target: Target, seed: int, numbers: Iterator[int] | range, folder: Path) -> Tally:
+def quick_input_of(target: Target, seed: int, number: int) -> bytes:
+    """The same, made in microseconds: one of `QUICK_FROM` others, damaged in one more place."""
+    data = _made(target.name, target.make, seed, number % QUICK_FROM)
+    return bytes_of(Random(f"{target.name}/{seed}/bytes/{number}"), data, (data,), most=1)
+
+
+@cache
+def _made(name: str, make: Make, seed: int, number: int) -> bytes:
+    return make(Random(f"{name}/{seed}/{number}"))
+
+
+def tried(
+    target: Target, seed: int, numbers: Iterable[int], folder: Path, *, input_of: InputOf = input_of
+) -> Tally:
     """Try some inputs.
 
     Args:
@@ -65,17 +90,35 @@ def tried(target: Target, seed: int, numbers: Iterator[int] | range, folder: Pat
         seed: of the random generator.
         numbers: which inputs.
         folder: for the input's file.
+        input_of: makes them.
     """
-    tally = Tally(target.name, seed)
-    warnings.simplefilter("ignore")
-    path = folder / target.file
-    path.write_bytes(input_of(target, seed, -1))
-    with suppress(Exception):
-        target.read(path)  # what is imported with the first input is nobody's cost
-    for number in numbers:
-        path.write_bytes(input_of(target, seed, number))
-        begin = time.process_time()
-        problem = _problem(target, path, tally)
+    trial = Trial(target, seed, folder)
+    with trial.watched():
+        for number in numbers:
+            trial.one(input_of(target, seed, number), number)
+    return trial.tally
+
+
+class Trial:
+    """Inputs given to one reader, one after another; its `tally` tells what became of them."""
+
+    def __init__(self, target: Target, seed: int, folder: Path) -> None:
+        self.target, self.tally, self._path = target, Tally(target.name, seed), folder / target.file
+        self._begun_s: float | None = None
+        warnings.simplefilter("ignore")
+        self._path.write_bytes(input_of(target, seed, -1))
+        with suppress(Exception):
+            target.read(self._path)  # what is imported with the first input is nobody's cost
+        self._file = self._path.open("r+b")  # kept open: a fifth of a small input's time
+
+    def one(self, data: bytes, number: int) -> str:
+        """Try an input; what went wrong with it, "" for nothing."""
+        tally = self.tally
+        if tally.tried % _LIMIT_EVERY == 0:
+            _limit_memory()
+        os.ftruncate(self._file.fileno(), os.pwrite(self._file.fileno(), data, 0))
+        begin = self._begun_s = time.process_time()
+        problem = _problem(self)
         took_s = time.process_time() - begin
         tally.tried += 1
         if took_s > tally.slowest_s:
@@ -84,15 +127,49 @@ def tried(target: Target, seed: int, numbers: Iterator[int] | range, folder: Pat
             tally.count[problem] += 1
             if len(kept := tally.failures.setdefault(problem, [])) < 5:
                 kept.append(number)
-    tally.peak_bytes = _peak_bytes()
-    return tally
+        return problem
+
+    def read(self) -> None:
+        """Read the file; `Hang` where it takes too long."""
+        try:
+            self.target.read(self._path)
+        finally:
+            self._begun_s = None
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """At most `MOST_S` of time for each input; memory beyond `MOST_BYTES` is an error."""
+        import resource
+
+        def look(number: int, frame: FrameType | None) -> None:
+            if self._begun_s is not None and time.process_time() - self._begun_s > MOST_S:
+                raise Hang
+
+        before = signal.signal(signal.SIGPROF, look)
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        signal.setitimer(signal.ITIMER_PROF, 1, 1)  # one timer for all: setting it costs as much
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, before)
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+            self.tally.peak_bytes = peak_bytes()
 
 
-def _problem(target: Target, path: Path, tally: Tally) -> str:
+def _limit_memory() -> None:
+    import resource
+
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, hard))
+
+
+def _problem(trial: Trial) -> str:
     """What went wrong with an input, in a line that is the same for the same mistake; ""."""
+    target, tally = trial.target, trial.tally
     try:
-        with _limited():
-            target.read(path)
+        trial.read()
     except GpuscopeError as error:
         tally.refused += 1
         return _unprintable(error)
@@ -123,28 +200,8 @@ def _named(error: BaseException) -> str:
     return f"{type(error).__name__} at {where}"
 
 
-@contextmanager
-def _limited() -> Iterator[None]:
-    """At most `MOST_S` of time; memory beyond `MOST_BYTES` is an error like others."""
-    import resource
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Hang
-
-    before = signal.signal(signal.SIGPROF, stop)
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, hard))
-    signal.setitimer(signal.ITIMER_PROF, MOST_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
+    """The most memory that this process has held."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -166,4 +223,14 @@ def shown(tally: Tally) -> dict[str, Any]:
     }
 
 
-__all__ = ["MOST_BYTES", "MOST_S", "Tally", "input_of", "shown", "tried"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_S",
+    "Tally",
+    "Trial",
+    "input_of",
+    "peak_bytes",
+    "quick_input_of",
+    "shown",
+    "tried",
+]
