@@ -20,7 +20,9 @@ FULL = Path("/dev/full")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
-@pytest.mark.parametrize("words", [["devices"], ["--version"], ["analyze", str(RUN), "--json"]])
+@pytest.mark.parametrize(
+    "words", [["devices"], ["--version"], ["analyze", str(RUN), "--json"], ["advise", str(RUN)]]
+)
 def test_a_full_disk_is_named_as_that(words: list[str]) -> None:
     """It was 'a mistake in gpuscope', or a traceback."""
     command = [sys.executable, "-m", "gpuscope", *words]

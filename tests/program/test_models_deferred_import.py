@@ -58,3 +58,14 @@ except ModuleNotFoundError as error:
     print(error.name)
 """
     assert run(code) == "transformers.models.no_such_model"
+
+
+def test_a_model_newer_than_transformers_is_named_as_that() -> None:
+    """It was "a mistake in gpuscope"."""
+    from gpuscope.errors import UnsupportedError
+    from gpuscope.program.models.transformers_spec import TransformersSpec
+
+    spec = TransformersSpec(package="of_tomorrow", config="Config", model="Model")
+    with pytest.raises(UnsupportedError, match="does not know this model") as found:
+        spec.load()
+    assert "pip install --upgrade transformers" in str(found.value.next_step)

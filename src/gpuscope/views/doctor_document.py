@@ -14,7 +14,7 @@ from gpuscope.doctor.types import SEVERITIES, Diagnosis, Finding
 from gpuscope.document.plain import plain
 from gpuscope.document.text import Text
 from gpuscope.document.translations import heard, spoken
-from gpuscope.document.typed import typed
+from gpuscope.document.typed import Int64, typed
 from gpuscope.errors import UPDATE, InputFileError
 from gpuscope.outside.plain import file_bytes, json_of
 
@@ -76,7 +76,7 @@ def load_diagnosis(path: str | Path) -> Diagnosis:
             checks={str(k): float(v) for k, v in data["checks"].items()},
             deep=bool(data["deep"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"
         raise InputFileError(Text("'{path}' is damaged.", path=path), why, _NEXT) from None
 
@@ -96,7 +96,7 @@ class _Device(msgspec.Struct):
 
 
 class _Values(msgspec.Struct):
-    values: dict[str, float | int | str | bool | None]
+    values: dict[str, float | Int64 | str | bool | None]
 
 
 def _finding(data: Mapping[str, Any]) -> Finding:

@@ -194,7 +194,7 @@ def _read(path: Path, rank: int, shared: dict[Any, Any]) -> RankDump:
     version = _version(path, raw["version"])
     try:
         return _dump(raw, rank, version, shared)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         why = Text("An entry of it is not as expected ({error}).", error=repr(error))
         raise _no_dump(path, why) from error
 

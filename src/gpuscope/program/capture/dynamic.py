@@ -111,7 +111,12 @@ def ctc_loss_backward(args: Any, kwargs: Any) -> torch.Tensor:
     return torch.empty_like(args[1])
 
 
+def in_place(args: Any, kwargs: Any) -> None:
+    """What writes to its arguments and returns nothing."""
+
+
 OWN_SHAPES = {
+    "aten::_fused_sgd_": in_place,  # PyTorch 2.6 has no rule for it on a device
     "aten::histc": histc,
     "aten::_ctc_loss": ctc_loss,
     "aten::_ctc_loss_backward": ctc_loss_backward,

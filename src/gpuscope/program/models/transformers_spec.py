@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuscope.document.text import Text
-from gpuscope.errors import require_package
+from gpuscope.errors import UnsupportedError, require_package
 from gpuscope.program.models.deferred_import import import_transformers
 from gpuscope.program.models.parallel.configurations import size_of
 from gpuscope.program.models.parallel.size import TransformerSize
@@ -50,9 +51,21 @@ class TransformersSpec:
 
         Raises:
             MissingPackageError: torch or transformers is not installed.
+            UnsupportedError: the transformers that is installed does not know the model.
         """
         transformers_present(Text("The model '{name}'", name=self.model))
-        import_transformers(f"models.{self.package}.modeling_{self.package}")
+        name = f"models.{self.package}.modeling_{self.package}"
+        try:
+            import_transformers(name)
+        except ModuleNotFoundError as error:
+            if not f"transformers.{name}".startswith(error.name or "?"):
+                raise
+            version = importlib.metadata.version("transformers")
+            raise UnsupportedError(
+                Text("transformers {version} does not know this model.", version=version),
+                Text("It has no module '{name}'.", name=error.name),
+                Text("Install a later one: pip install --upgrade transformers"),
+            ) from error
         self._builders()
 
     def context(self, settings: Settings) -> int | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuscope.document.text import Text
+from gpuscope.errors import CaptureError
 from gpuscope.program.capture.patches import Patches
 from gpuscope.program.world import World
 
@@ -25,12 +27,14 @@ def install(patch: Patches, recorder: Any, world: World | None) -> None:
 
     Raises:
         WorkloadError: there is a process group already.
+        CaptureError: a job is asked for, but this PyTorch cannot stand for one.
     """
     import torch
     import torch.distributed as dist
 
     if not dist.is_available() or not hasattr(torch._C._distributed_c10d, "FakeWork"):
-        return  # a torch without it
+        _refuse(patch, dist, world)
+        return
     from gpuscope.program.capture.distributed import (
         ddp,
         fsdp1,
@@ -54,6 +58,27 @@ def install(patch: Patches, recorder: Any, world: World | None) -> None:
     symmetric_memory.install(patch, recorder)
     point_to_point.install(patch, recorder)
     stages.prepare_early(patch)
+
+
+def _refuse(patch: Patches, dist: Any, world: World | None) -> None:
+    """Say that jobs are beyond this PyTorch: now if one is asked for, else where one begins."""
+    import torch
+
+    error = CaptureError(
+        Text(
+            "PyTorch {version} cannot capture a job of several processes.",
+            version=torch.__version__,
+        ),
+        Text("It lacks the stand-in for collectives (FakeWork) that later versions have."),
+        Text("Install a later one: pip install --upgrade torch. One device is predicted without."),
+    )
+    if world is not None:
+        raise error
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise error
+
+    patch.set(dist, "init_process_group", refuse, only_if_present=True)
 
 
 def built(patch: Patches) -> None:
