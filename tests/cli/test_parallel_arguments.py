@@ -19,7 +19,7 @@ def test_nothing_asked_is_no_job() -> None:
 def test_the_command_line_of_the_manual(monkeypatch) -> None:
     asked = []
 
-    def capture_each(workload, clusters, options=None, strict=False):
+    def capture_each(workload, clusters, options=None, strict=False, calibration=None):
         asked.append(options.parallel)
         raise KeyboardInterrupt
 

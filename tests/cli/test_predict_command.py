@@ -52,7 +52,7 @@ def calls(monkeypatch) -> Calls:
             analysis=replace(run.analysis, memory=memory),
         )
 
-    def capture_each(workload, clusters, options=None, strict=False):
+    def capture_each(workload, clusters, options=None, strict=False, calibration=None):
         program = capture(workload, options=options, strict=strict)
         return [program for _ in clusters]
 
