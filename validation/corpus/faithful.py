@@ -33,7 +33,6 @@ SAME = {
     "_native_batch_norm_legit_no_training": "native_batch_norm",
     "miopen_batch_norm": "native_batch_norm",
     "mkldnn_convolution": "convolution",
-    "_safe_softmax": "_softmax",
     "_index_put_impl_": "index_put",
     "index_put_": "index_put",
     "masked_fill_": "index_put",
@@ -112,15 +111,16 @@ class Watch(TorchDispatchMode):
         name = rest.split(".")[0]
         if torch.is_inference_mode_enabled() and not self.hidden:
             with self:  # there composite operators arrive whole
-                apart = func.decompose(*args, **kwargs)
-            if apart is not NotImplemented:
-                return apart
+                decomposed = func.decompose(*args, **kwargs)
+            if decomposed is not NotImplemented:
+                return decomposed
         counted = not (
             self.hidden or namespace in ("prim", "profiler") or name in NO_WORK or func.is_view
         )
         if counted:
             tensors = list(_tensors((args, tuple(kwargs.values()))))
-            self.calls.update(_apart(tensors) if name == "_grouped_mm" else [told(name, tensors)])
+            apart = _APART.get(name)
+            self.calls.update(apart(tensors) if apart else [told(name, tensors)])
         return func(*args, **kwargs)
 
     def note(self, name: str) -> None:
@@ -149,6 +149,23 @@ def _apart(tensors: list[tuple[str, tuple[int, ...]]]) -> list[str]:
     else:
         left, right = (left[0], left[1] // groups), (right[0] // groups, right[1])
     return [told("mm", [(kind, left), (kind, right)])] * groups
+
+
+def _safe_softmax(tensors: list[tuple[str, tuple[int, ...]]]) -> list[str]:
+    """What it calls below the dispatcher, on every device
+    (aten/src/ATen/native/transformers/attention.cpp)."""
+    kind, shape = tensors[0]
+    rows = "bool", (*shape[:-1], 1)
+    return [
+        told("_softmax", tensors),
+        told("isneginf", tensors),
+        told("all", [("bool", shape)]),
+        told("new_zeros", tensors),
+        told("where", [rows, (kind, ()), (kind, shape)]),
+    ]
+
+
+_APART = {"_grouped_mm": _apart, "_safe_softmax": _safe_softmax}
 
 
 def _active() -> list[Any]:
@@ -203,6 +220,8 @@ class _Whole(torch.autograd.Function):
 
 def _attention(watch: Watch) -> Callable[..., Any]:
     whole = torch.ops.aten.scaled_dot_product_attention.default
+    # Where no kernel of CUDA takes it: products, as written out in PyTorch.
+    written_out = torch.ops.aten._scaled_dot_product_attention_math
 
     def attention(
         q: Any,
@@ -213,12 +232,12 @@ def _attention(watch: Watch) -> Callable[..., Any]:
         is_causal: bool = False,
         **more: Any,
     ) -> Any:
-        if more.get("enable_gqa") and q.dtype is torch.float32 and q.shape[-3] != k.shape[-3]:
-            # No kernel of CUDA takes it: products, as written out in PyTorch.
-            math = torch.ops.aten._scaled_dot_product_attention_math
-            return math(q, k, v, attn_mask, dropout_p, is_causal, **more)[0]
         if attn_mask is not None and attn_mask.dtype is torch.bool:
-            attn_mask = torch.where(attn_mask, 0.0, -torch.inf)  # CUDA's kernels take numbers
+            attn_mask = torch.where(attn_mask, 0.0, -torch.inf)  # before a kernel is chosen
+        if q.dtype is torch.float32 and q.shape[-3] != k.shape[-3]:
+            return written_out(q, k, v, attn_mask, dropout_p, is_causal, **more)[0]
+        if attn_mask is not None and _refused(attn_mask):
+            return written_out(q, k, v, attn_mask, dropout_p, is_causal, **more)[0]
 
         def run(q: Any, k: Any, v: Any, mask: Any) -> Any:
             made = whole.decompose(q, k, v, mask, dropout_p, is_causal, **more)
@@ -227,6 +246,13 @@ def _attention(watch: Watch) -> Callable[..., Any]:
         return _Whole.apply(watch, "attention", run, q, k, v, attn_mask)
 
     return attention
+
+
+def _refused(mask: torch.Tensor) -> bool:
+    """A mask that every kernel of CUDA refuses: it wants a gradient, or its keys do not lie side
+    by side (ATen/native/transformers/sdp_utils_cpp.h, `check_attn_mask_shape` and
+    `check_last_dim_stride_equals_1_dense`)."""
+    return mask.requires_grad or (mask.shape[-1] != 1 and mask.stride(-1) != 1)
 
 
 def _laid_out_like(q: torch.Tensor, made: torch.Tensor) -> torch.Tensor:

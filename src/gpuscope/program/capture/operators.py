@@ -315,21 +315,46 @@ def _product() -> Any:
     return lambda a, b: _TracedProduct.apply(a, b, dtype)
 
 
+class _SafeSoftmax(torch.autograd.Function):
+    """`aten::_safe_softmax` over the last dimension: what it calls, and its own derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Any) -> Any:
+        weights = torch.softmax(scores, dim=-1)
+        hidden = torch.isneginf(scores).all(dim=-1, keepdim=True)
+        weights = torch.where(hidden, weights.new_zeros(()), weights)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+        (weights,) = ctx.saved_tensors
+        return torch._softmax_backward_data(grad, weights, -1, weights.dtype)
+
+
 def _math_attention(
-    q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool, scale: float | None
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    dropout_p: float,
+    causal: bool,
+    scale: float | None,
+    grouped: bool,
 ) -> Any:
     """The unfused path, operator by operator, as `_scaled_dot_product_attention_math`.
 
     Half-precision inputs are computed in float32 (allow_fp16_bf16_reduction_math_sdp is off by
-    default), and a mask brings `_safe_softmax`, which clears rows that are masked throughout
-    (aten/src/ATen/native/transformers/attention.cpp).
+    default), and `_safe_softmax` clears rows that are masked throughout
+    (aten/src/ATen/native/transformers/attention.cpp). Fewer key heads are repeated where `grouped`
+    says so; else they are broadcast.
     """
     dtype = q.dtype
     if dtype in (torch.float16, torch.bfloat16):
         q, k, v = q.float(), k.float(), v.float()
         mask = mask.float() if mask is not None and mask.dtype is not torch.bool else mask
     factor = math.sqrt(scale if scale is not None else 1.0 / math.sqrt(q.shape[-1]))
-    if k.shape[-3] != q.shape[-3]:
+    if grouped and k.shape[-3] != q.shape[-3]:
         groups = q.shape[-3] // k.shape[-3]
         k, v = k.repeat_interleave(groups, dim=-3), v.repeat_interleave(groups, dim=-3)
     if causal:
@@ -337,14 +362,8 @@ def _math_attention(
     if mask is not None and mask.dtype is torch.bool:
         mask = torch.where(mask, 0.0, -math.inf).to(q.dtype)
     product = _product()
-    scores = product(q * factor, (k * factor).transpose(-2, -1))
-    if mask is None:
-        weights = torch.softmax(scores, dim=-1)
-    else:
-        scores = scores + mask
-        weights = torch.softmax(scores, dim=-1)
-        hidden = (scores == -math.inf).all(dim=-1, keepdim=True)
-        weights = torch.where(hidden, 0.0, weights)
+    scores = product(q * factor, k.transpose(-2, -1) * factor)
+    weights = _SafeSoftmax.apply(scores if mask is None else scores + mask)
     if dropout_p > 0:
         weights = torch.dropout(weights, dropout_p, True)
     return product(weights, v).to(dtype)
@@ -367,7 +386,7 @@ def attention(
         q, k, v = (t.to(dtype) if t.is_floating_point() else t for t in (q, k, v))
     backend = choose_backend(q, k, attn_mask, dropout_p)
     if backend == "math" or q.dim() != 4:
-        return _math_attention(q, k, v, attn_mask, dropout_p, is_causal, scale)
+        return _math_attention(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         # CUDA turns a bool mask into an additive one of the query's dtype first.
         attn_mask = torch.where(attn_mask, 0.0, -math.inf).to(q.dtype)
