@@ -14,6 +14,7 @@ from __future__ import annotations
 from math import log2
 
 from gpuscope.cost.host import host_class
+from gpuscope.cost.transfer import FRESH_ABOVE_BYTES
 from gpuscope.program.types import Op
 
 __all__ = ["FASTER", "SLOWER", "arithmetic_s"]
@@ -38,11 +39,7 @@ _READ_BYTES_PER_S = 145e9
 """A sum over 256 MiB."""
 
 _FRESH_BYTES_PER_S = 8e9
-"""Results above `_FRESH_BYTES` (7.4 GB/s for 256 MiB, 8.9 for 32 and for 512)."""
-
-_FRESH_BYTES = 32 << 20
-"""Above this glibc gives memory back, and each result is new to the system
-(`M_MMAP_THRESHOLD`, mallopt(3))."""
+"""Results above `FRESH_ABOVE_BYTES` (7.4 GB/s for 256 MiB, 8.9 for 32 and for 512)."""
 
 SLOWER, FASTER = 2.0, 0.67
 """How much longer or shorter it may be on another host, relatively (80 %): a third to three times
@@ -63,7 +60,7 @@ def arithmetic_s(op: Op) -> float:
     seconds += sum(
         spec.nbytes / _FRESH_BYTES_PER_S
         for spec in op.outputs
-        if spec.nbytes > _FRESH_BYTES and spec.storage not in before
+        if spec.nbytes > FRESH_ABOVE_BYTES and spec.storage not in before
     )
     return seconds + _done_s(op)
 

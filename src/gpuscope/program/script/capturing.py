@@ -217,7 +217,8 @@ def _spawned_here(rank: int) -> Iterator[None]:
 def _saved_on_the_copy() -> Iterator[None]:
     """`torch.save` makes its file, so that it can be renamed; under a capture it does nothing.
 
-    There are no values to save: the file is empty where the object holds tensors.
+    There are no values to save: the file is empty where the object holds tensors. What lies on the
+    device is copied from there, as by the real one.
     """
     import torch
     from torch.utils._pytree import tree_leaves
@@ -225,6 +226,7 @@ def _saved_on_the_copy() -> Iterator[None]:
     before = torch.save
 
     def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        before(obj, f)
         if not isinstance(f, (str, os.PathLike)):
             return
         with open(f, "wb") as file:
