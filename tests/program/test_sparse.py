@@ -93,3 +93,16 @@ def test_other_layouts_are_refused_as_a_gap_of_ours() -> None:
     assert "gpuscope cannot follow yet" in error.value.what
     assert "test_sparse.py" in error.value.what
     assert "to_sparse_coo" in error.value.next_step
+
+
+def test_sums_have_the_shapes_of_a_real_run() -> None:
+    def sums(device: str) -> list[Any]:
+        matrix = torch.sparse_coo_tensor(PLACES, torch.ones(4, 7), (5, 6, 7)).to(device)
+        made = [torch.sparse.sum(matrix, over) for over in (0, [1], [0, 1], [-1], [0, 1, 2])]
+        made.append(torch.sparse.sum(matrix))
+        return [(tuple(t.shape), t.is_sparse, t.device.type == device) for t in made]
+
+    found: list[Any] = []
+    program = of(lambda: lambda: found.append(sums("cuda")))
+    assert found[-1] == sums("cpu")
+    assert any("as many values as can be" in note for note in program.assumptions)

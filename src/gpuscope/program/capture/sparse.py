@@ -7,6 +7,7 @@ every sparse result an empty one: how many values it has is said here, or it is 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -65,6 +66,8 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
     base = facts.name.removeprefix("aten::")
     if facts.writes or not given or base in _PLAIN or base.startswith("_sparse_coo"):
         return NotImplemented
+    if base == "_sparse_sum":
+        return _summed(recorder, given[0], args[1] if len(args) > 1 else None)
     if base == "add" and args[0].layout is torch.strided:
         return torch.empty_like(args[0])
     if base in _AS_MANY:
@@ -79,6 +82,25 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         Text("How many values its result has depends on data."),
         Text("Predict with dense tensors there (.to_dense()), or leave it out."),
     )
+
+
+def _summed(recorder: Any, x: torch.Tensor, over: Any) -> Any:
+    """`torch.sparse.sum`: dense where no sparse dimension is left (native/sparse/SparseTensorMath)."""
+    values = x._values()
+    if not isinstance(over, (list, tuple)):
+        return values.new_empty(())
+    dims = {d % x.dim() for d in over}
+    left = [d for d in range(x.sparse_dim()) if d not in dims]
+    dense = [n for d, n in enumerate(x.shape) if d >= x.sparse_dim() and d not in dims]
+    if not left:
+        return values.new_empty(dense)
+    kept = [x.shape[d] for d in left]
+    count = min(x._nnz(), math.prod(kept))
+    recorder.values.assume(
+        Text("Sums over sparse tensors are taken to leave as many values as can be.")
+    )
+    places = values.new_empty((len(left), count), dtype=torch.int64)
+    return _made(places, values.new_empty((count, *dense)), torch.Size((*kept, *dense)))
 
 
 def _filled(func: Any, args: Any, kwargs: Any, first: torch.Tensor, count: int) -> Any:
