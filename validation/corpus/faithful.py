@@ -249,10 +249,9 @@ def _attention(watch: Watch) -> Callable[..., Any]:
 
 
 def _refused(mask: torch.Tensor) -> bool:
-    """A mask that every kernel of CUDA refuses: it wants a gradient, or its keys do not lie side
-    by side (ATen/native/transformers/sdp_utils_cpp.h, `check_attn_mask_shape` and
-    `check_last_dim_stride_equals_1_dense`)."""
-    return mask.requires_grad or (mask.shape[-1] != 1 and mask.stride(-1) != 1)
+    """A mask that every kernel of CUDA refuses: its keys do not lie side by side
+    (ATen/native/transformers/sdp_utils_cpp.h, `check_last_dim_stride_equals_1_dense`)."""
+    return mask.shape[-1] != 1 and mask.stride(-1) != 1
 
 
 def _laid_out_like(q: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
