@@ -85,7 +85,7 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
 
 
 def _summed(recorder: Any, x: torch.Tensor, over: Any) -> Any:
-    """`torch.sparse.sum`: dense where no sparse dimension is left (native/sparse/SparseTensorMath)."""
+    """`torch.sparse.sum`: dense where no sparse dimension is left."""
     values = x._values()
     if not isinstance(over, (list, tuple)):
         return values.new_empty(())
