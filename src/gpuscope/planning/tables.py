@@ -3,7 +3,7 @@
 One block of the model is recorded for each (tp, cp, ep) with one and with two sequences. Every
 length in a program grows evenly with the sequences, so that programs for 4, 8 or 16 follow from
 these two; the kernel models price them. What a candidate adds (replicas, stages, micro-batches) is
-composed of that by `gpuscope.planning.score`.
+composed of that by `gpuscope.planning.composed`.
 """
 
 from __future__ import annotations
@@ -179,7 +179,9 @@ def _specs(
 ) -> tuple[TensorSpec, ...]:
     return tuple(
         replace(
-            a, shape=_line(a.shape, b.shape, sequences), stride=_line(a.stride, b.stride, sequences)
+            a,
+            shape=cast("tuple[int, ...]", _line(a.shape, b.shape, sequences)),
+            stride=cast("tuple[int, ...]", _line(a.stride, b.stride, sequences)),
         )
         for a, b in zip(one, two, strict=True)
     )
