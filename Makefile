@@ -11,7 +11,7 @@ ROOM   ?= cost
 # The demo takes the environment for development where it is set up, else a smaller one of its own.
 DEMO   := $(if $(wildcard $(STAMP)),$(VENV),$(VENV)-demo)
 
-.PHONY: validate-serving demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
+.PHONY: validate-serving validate-plan demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
         validate-distributed coverage
 
 $(STAMP): pyproject.toml constraints.txt
@@ -101,6 +101,11 @@ coverage: $(STAMP)
 validate-published: $(STAMP)
 	$(BIN)/python -W ignore validation/published/predict_rows.py
 	$(BIN)/python validation/published/page.py
+	$(BIN)/python validation/plan_choice.py
+
+# What `plan` would have chosen among the published runs: docs/plan-accuracy.md. Seconds.
+validate-plan: $(STAMP)
+	$(BIN)/python validation/plan_choice.py
 
 # Fits the learned residual of the H200's kernels again, after a kernel model has changed.
 residual: $(STAMP)

@@ -7,7 +7,7 @@ from math import sqrt
 
 from gpuscope.planning.types import Judged
 
-__all__ = ["choose", "front", "tied"]
+__all__ = ["choose", "front", "indistinct", "tied"]
 
 SHARED = 0.9
 """Correlation that is assumed between the errors of two candidates on the same device: they run
@@ -36,9 +36,22 @@ def tied(a: Judged, b: Judged, goal: str) -> bool:
     first, second = a.value(goal), b.value(goal)
     if first is None or second is None:
         return False
-    one, other = _half(a) * first, _half(b) * second
     same = a.candidate.cluster.device.id == b.candidate.cluster.device.id
-    rho = SHARED if same else 0.0
+    return indistinct(first, _half(a), second, _half(b), same_device=same)
+
+
+def indistinct(
+    first: float, first_half: float, second: float, second_half: float, *, same_device: bool
+) -> bool:
+    """Whether the 80 % interval of a difference includes zero.
+
+    Args:
+        first, second: figures of two candidates.
+        first_half, second_half: half of the interval of each, as a share.
+        same_device: their errors are mostly the same.
+    """
+    one, other = first_half * first, second_half * second
+    rho = SHARED if same_device else 0.0
     return abs(first - second) <= sqrt(max(0.0, one**2 + other**2 - 2 * rho * one * other))
 
 

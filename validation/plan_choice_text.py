@@ -1,0 +1,90 @@
+"""The words of docs/plan-accuracy.md and of its Chinese twin."""
+
+from __future__ import annotations
+
+TEXT: dict[str, dict[str, str]] = {
+    "en": {
+        "title": "# What `plan` would have chosen\n\n[中文](plan-accuracy.zh-CN.md)",
+        "intro": (
+            "Publishers print several runs of one model on the same devices. Each such group "
+            "is a question: the rule of [plan.md](plan.md) (least predicted time; of those "
+            "that cannot be told apart the simplest) chooses from the predictions of "
+            "[published.md](published.md) alone, and its choice is held against what was "
+            "measured. Runs with the same plan, precision and batch are one candidate, with "
+            "the median of its releases. Nothing is tuned on these groups. `make "
+            "validate-plan` writes this page, in seconds and without a GPU."
+        ),
+        "result": "## Result",
+        "head": (
+            "| groups by model, device, count, length, source … | groups | Kendall's τ, "
+            "mean | regret, mean | regret, worst | regret at random | the best is among the "
+            "ties |"
+        ),
+        "loose": "at least three runs (the target: τ 0.7, regret 5 %, 80 % among the ties)",
+        "strict": "… and by precision and batch, at least two runs",
+        "read": (
+            "*Regret* is how much longer a token takes with the choice than with the best of "
+            "the group; *at random*, with a candidate taken blindly. Groups in which only the "
+            "release of the software differs leave nothing to choose and are left out. The "
+            "first line has candidates with another precision or batch, which are easy to "
+            "order; the second has only plans, and is the honest one: there the choice is on "
+            "the mean hardly better than chance, in most groups the best all the same. The "
+            "groups are few, so one of them moves a mean a lot. Ties are wide: predictions "
+            "across software that is not ours have intervals of some ± 20 %."
+        ),
+        "memory": (
+            "Could what was chosen be run? Every candidate here was, so that the rule cannot "
+            "fail on memory; but of all {count} published runs, the bound that rules "
+            "candidates out (parameters and optimizer states alone) took {bound} for too "
+            "large, and the quick estimate with activations, which only puts candidates last, "
+            "{estimate}: it is far too careful."
+        ),
+        "worst": "## Every group",
+        "head_groups": (
+            "| model (source) | devices | plans/runs | τ | chosen | best measured | regret |"
+        ),
+        "left": (
+            "The two large regrets are mixtures of experts on 256 Blackwell devices: one plan "
+            "of Qwen3 235B was measured with release 26.02 alone, at less than half of what "
+            "is predicted, and the better plan of DeepSeek V3 on B200s with 26.04.01 alone. "
+            "Software and plan changed together there, and a prediction knows no release."
+        ),
+    },
+    "zh": {
+        "title": "# `plan` 会怎样选择\n\n[English](plan-accuracy.md)",
+        "intro": (
+            "发布者会给出同一模型在相同设备上的多次运行。每一组就是一个问题："
+            "[plan.zh-CN.md](plan.zh-CN.md) 的规则（预测时间最短；无法区分的取最简单的）只根"
+            "据 [published.zh-CN.md](published.zh-CN.md) 的预测来选择，再与测量结果对照。方案"
+            "、精度和批次相同的运行算作一个候选，取各软件版本的中位数。没有任何东西按这些组调"
+            "整过。`make validate-plan` 生成本页，只需数秒，不需要 GPU。"
+        ),
+        "result": "## 结果",
+        "head": (
+            "| 按模型、设备、设备数、长度、来源分组…… | 组数 | Kendall τ，平均 | 遗憾，平"
+            "均 | 遗憾，最差 | 随机选择的遗憾 | 最好的在并列之中 |"
+        ),
+        "loose": "至少三次运行（目标：τ 0.7，遗憾 5 %，80 % 在并列之中）",
+        "strict": "……并按精度和批次，至少两次运行",
+        "read": (
+            "*遗憾*：采用所选方案时，每个 token 所用的时间比组中最好的长多少；*随机*：盲目选"
+            "取一个候选时的值。只有软件版本不同的组没有可选之处，不计入。第一行中有精度或批次"
+            "不同的候选，容易排序；第二行只有方案不同，是诚实的一行：平均而言，那里的选择只比"
+            "随机略好，但多数组中仍是最好的。组数很少，一组就会使平均值变动很多。并列很宽：对"
+            "于不是我们的软件，预测区间约为 ± 20 %。"
+        ),
+        "memory": (
+            "所选的方案能运行吗？这里的每个候选都运行过，所以规则不会在内存上出错；但在全部 "
+            "{count} 次公布的运行中，用来排除候选的下界（只算参数和优化器状态）认为 {bound} "
+            "次太大，而含激活的快速估计（只把候选排到最后）认为 {estimate} 次太大：它过于谨慎"
+            "。"
+        ),
+        "worst": "## 每一组",
+        "head_groups": "| 模型（来源） | 设备 | 方案/运行 | τ | 所选 | 测得最好的 | 遗憾 |",
+        "left": (
+            "两个大的遗憾都是 256 个 Blackwell 设备上的混合专家模型：Qwen3 235B 的一个方案只"
+            "用 26.02 版测过，不到预测速度的一半；DeepSeek V3 在 B200 上较好的方案只用 "
+            "26.04.01 版测过。那里软件和方案一起改变，而预测不知道版本。"
+        ),
+    },
+}
