@@ -27,6 +27,7 @@ KIND_WORDS = {
     "loss": ("losses", "损失"),
     "recurrent": ("recurrent layers", "循环层"),
     "memory": ("memory-bound, together", "访存类合计"),
+    "all": ("all together", "全部合计"),
 }
 
 
@@ -97,8 +98,8 @@ def targets_table(got: dict[str, Row | None], why: dict[str, Row], lang: str, ca
     return text
 
 
-def kinds_table(kinds: Row, lang: str) -> str:
-    """Errors of the held-out kernels by kind, with the widest and narrowest regimes."""
+def kinds_table(kinds: Row, lang: str, held: str = "sealed", parts: str = "regimes") -> str:
+    """Errors of the held-out kernels by kind, with the worst two of their parts."""
     zh = lang == "zh"
     heads = (
         (
@@ -127,12 +128,11 @@ def kinds_table(kinds: Row, lang: str) -> str:
     )
     lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * 7 + "---|"]
     for kind, entry in kinds.items():
-        f = entry["sealed"]
+        f = entry[held]
         if not f["points"]:
             continue
         worst = sorted(
-            ((k, v) for k, v in entry["regimes"].items() if v["points"]),
-            key=lambda kv: -kv[1]["mean"],
+            ((k, v) for k, v in entry[parts].items() if v["points"]), key=lambda kv: -kv[1]["mean"]
         )[:2]
         said = ", ".join(f"{k} {v['mean']:.0%}" for k, v in worst)
         lines.append(
@@ -155,8 +155,8 @@ def model_kernels_table(rows: Sequence[Row], lang: str) -> str:
     lines = [
         "| 种类 | 占实测时间 | 总时间误差 | 各模型平均误差（按时间加权） | 模型数 |"
         if zh
-        else "| kind | share of measured time | error of the total | mean error over models, by time |"
-        " models |",
+        else "| kind | share of measured time | error of the total | "
+        "mean error over models, by time | models |",
         "|---|---:|---:|---:|---:|",
     ]
     for kind, parts in sorted(kinds.items(), key=lambda kv: -sum(p[0] for p in kv[1])):
@@ -312,7 +312,8 @@ def devices_table(devices: Row, lang: str) -> str:
     lines = [
         "| 设备 | 内核 | 点数 | 中位数 | 平均 | 偏差 | 80 % 区间命中 | 区间宽度 |"
         if zh
-        else "| device | kernels | points | median | mean | bias | in the 80 % interval | its width |",
+        else "| device | kernels | points | median | mean | bias | in the 80 % interval "
+        "| its width |",
         "|---|---|" + "---:|" * 6,
     ]
     for d in devices.values():
@@ -358,6 +359,7 @@ def write(results: dict[str, Any], why: dict[str, Row], check: bool = False) -> 
             (doc, "targets", targets_table(got, why, lang, causes=True)),
             (doc, "summary", summaries(rows, lang)),
             (doc, "kinds", kinds_table(kinds, lang)),
+            (doc, "harvest", kinds_table(results["harvest"], lang, "held out", "operators")),
             (doc, "model-kernels", model_kernels_table(rows, lang)),
             (doc, "hosts", hosts_table(rows, lang)),
             (doc, "devices", devices_table(devices, lang)),

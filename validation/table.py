@@ -25,6 +25,7 @@ from targets import TARGETS, met, reached, without_cause  # noqa: E402
 
 RESULTS = HERE / "results" / "h200.json"
 KINDS = HERE / "results" / "held_out.json"
+HARVEST = HERE / "results" / "harvest.json"
 DEVICES = HERE.parent / "benchmarks" / "results" / "leave_one_out.json"
 MOVED = 0.01
 """Change of a prediction, relative, above which `--check` says that it moved."""
@@ -40,10 +41,12 @@ def assembled(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """All results in one."""
     kinds = json.loads(KINDS.read_text()) if KINDS.exists() else {}
     devices = json.loads(DEVICES.read_text()) if DEVICES.exists() else {}
+    harvest = json.loads(HARVEST.read_text()) if HARVEST.exists() else {}
     return {
         "rows": rows,
         "kinds": kinds,
         "devices": devices,
+        "harvest": harvest,
         "reached": reached(rows, kinds, devices),
         "summary": pages.summary(rows),
     }

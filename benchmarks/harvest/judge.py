@@ -153,7 +153,6 @@ def main() -> int:
     if args.rows:
         print_rows(judged, families, args.rows)
     elif not args.kinds:
-        found["share"] = args.share
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
