@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.groups import grouped
 from gpuscope.document.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuscope.document.blocks import Explanation
+    from gpuscope.planning.types import Candidate, Question
 
 # What does the work is imported when the command runs, so that --help stays fast.
 
@@ -45,15 +52,21 @@ def plan_command(
         str | None,
         typer.Option("--for", help=Text("Also write what starts it: torchtitan or torchrun.")),
     ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=Text("Judge an existing plan: torchtitan's TOML, or one with tp = 2, ..."),
+        ),
+    ] = None,
     shown: WhereWithoutFigures,
 ) -> None:
     """Choose devices, parallelism, micro-batch and recomputation for a training."""
     from gpuscope.cli.progress import progress
-    from gpuscope.document.blocks import Explanation
+    from gpuscope.errors import InvalidValueError
     from gpuscope.planning.explanation import explained
     from gpuscope.planning.question import question_of, tokens_of
     from gpuscope.planning.search import search
-    from gpuscope.planning.types import Candidate
     from gpuscope.planning.writers import WRITERS
     from gpuscope.views.i18n import choose_language, tr
 
@@ -68,6 +81,12 @@ def plan_command(
         task=task,
         simulate=simulate,
     )
+    if check is not None and (why is not None or framework is not None):
+        raise InvalidValueError(
+            Text("--check judges one plan and chooses none."),
+            Text("--why and --for are about a choice."),
+            Text("Leave them out."),
+        )
     if framework is not None:
         WRITERS.get(framework)
     lang = choose_language(shown.lang)
@@ -86,6 +105,19 @@ def plan_command(
                     )
                 )
 
+            if check is not None:
+                return checked_plan(question, check, tell)
             return explained(search(question, tell), why, framework)
 
     show(make, shown)
+
+
+def checked_plan(
+    question: Question, path: Path, tell: Callable[[int, int, Candidate], None]
+) -> Explanation:
+    """An existing plan, judged."""
+    from gpuscope.planning.check import check
+    from gpuscope.planning.existing import existing
+    from gpuscope.planning.explanation_check import explained_check
+
+    return explained_check(check(*existing(question, path), tell))

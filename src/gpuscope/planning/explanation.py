@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import cast
 
 from gpuscope.document.blocks import (
@@ -20,10 +19,10 @@ from gpuscope.document.blocks import (
 from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
+from gpuscope.planning.check import changed
 from gpuscope.planning.types import Judged, Plan, steps_of
-from gpuscope.program.models.parallel.options import Parallelism
 
-__all__ = ["explained"]
+__all__ = ["ASSUMPTIONS", "command", "explained"]
 
 MOST_ROWS = 20
 """Rejected candidates that `--why` lists."""
@@ -35,7 +34,7 @@ _KINDS = {
     "not_simulated": Text("others had the better quick score"),
 }
 
-_ASSUMPTIONS = (
+ASSUMPTIONS = (
     Text("All candidates train with AdamW in bfloat16 mixed precision, eagerly, as PyTorch does."),
     Text(
         "Ties: errors of candidates on one device are taken to correlate by 0.9; across devices "
@@ -80,9 +79,9 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
         ),
         _summary(plan),
         tuple(sections),
-        (_command(best, question.model, question.seq),),
+        (command(best, question.model, question.seq),),
         (),
-        (*_ASSUMPTIONS, *cast("tuple[Text, ...]", best.candidate.cluster.assumptions)),
+        (*ASSUMPTIONS, *cast("tuple[Text, ...]", best.candidate.cluster.assumptions)),
     )
 
 
@@ -161,37 +160,21 @@ def _neighbours(plan: Plan) -> tuple[Block, ...]:
     blocks: list[Block] = [_table(Text("The best for the goal first"), plan, ordered)]
     mine = best.value(goal)
     for each in ordered:
-        changed = _changed(best, each)
+        change = changed(best.candidate, each.candidate)
         value = each.value(goal)
-        if each is best or changed is None or not mine or value is None:
+        if each is best or change is None or not mine or value is None:
             continue
         blocks.append(
             Paragraph(
                 Text(
                     "One step away: {changed}: {more} % of the goal's figure, {peak}.",
-                    changed=changed,
+                    changed=change,
                     more=Number((value / mine - 1) * 100, "+.0f"),
                     peak=Bytes(each.peak_bytes),
                 )
             )
         )
     return tuple(blocks)
-
-
-def _changed(best: Judged, other: Judged) -> str | None:
-    """What one decision differs, as "tp 4 → 2"; None where more do, or where devices do.
-
-    The number of replicas and of micro-batches follows from the rest.
-    """
-    if best.candidate.cluster != other.candidate.cluster:
-        return None
-    follow = ("dp", "microbatches", "shard", "virtual")
-    names = [field.name for field in fields(Parallelism) if field.name not in follow]
-    mine, its = best.candidate.plan, other.candidate.plan
-    found = [name for name in names if getattr(mine, name) != getattr(its, name)]
-    if len(found) != 1:
-        return None
-    return f"{found[0]} {getattr(mine, found[0])} → {getattr(its, found[0])}"
 
 
 def _counts(plan: Plan) -> Table:
@@ -233,7 +216,7 @@ def _why(plan: Plan, why: str) -> Table:
     return Table(title, columns, tuple(told[:MOST_ROWS]), note=note)
 
 
-def _command(best: Judged, model: str, seq: int) -> str:
+def command(best: Judged, model: str, seq: int) -> str:
     """What predicts the choice in full."""
     asked, cluster = best.candidate.asked, best.candidate.cluster
     given = [f"gpuscope predict {model} --task train --on {cluster.n_devices}x{cluster.device.id}"]

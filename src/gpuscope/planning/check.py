@@ -1,0 +1,147 @@
+"""An existing plan judged: itself simulated, and the plans that are one decision away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from gpuscope.errors import GpuscopeError
+from gpuscope.planning.choice import tied
+from gpuscope.planning.composed import composed_s
+from gpuscope.planning.score import score
+from gpuscope.planning.simulate import Simulator
+from gpuscope.planning.space import candidates
+from gpuscope.planning.tables import Tables
+from gpuscope.planning.types import Candidate, Judged, Question
+from gpuscope.program.models.parallel.options import Parallelism
+
+__all__ = ["Checked", "changed", "check"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """An existing plan and its neighbours.
+
+    Attributes:
+        question: what it is judged for.
+        plan: the plan itself.
+        neighbours: those one decision away that were simulated, with the decision: the best first.
+        left: how many neighbours were not simulated.
+        complete: False where it was interrupted.
+    """
+
+    question: Question
+    plan: Judged
+    neighbours: tuple[tuple[str, Judged], ...]
+    left: int
+    complete: bool = True
+
+    @property
+    def fits(self) -> bool:
+        """Whether the plan is likely enough to fit."""
+        return self.plan.fits >= self.question.certainty
+
+    @property
+    def better(self) -> tuple[str, Judged] | None:
+        """The best neighbour that fits and is better for sure; any that fits where the plan does
+        not."""
+        goal = self.question.goal
+        mine = self.plan.value(goal)
+        for change, each in self.neighbours:
+            value = each.value(goal)
+            if each.fits < self.question.certainty or value is None or mine is None:
+                continue
+            if not self.fits or (value < mine and not tied(self.plan, each, goal)):
+                return change, each
+        return None
+
+
+def changed(mine: Candidate, other: Candidate) -> str | None:
+    """What one decision differs, as "tp 4 → 2"; None where more do, or where devices do.
+
+    The number of replicas and of micro-batches follows from the rest, and the sharding from whether
+    there is a pipeline.
+    """
+    if mine.cluster != other.cluster:
+        return None
+    follow = ("dp", "microbatches", "shard", "virtual")
+    names = [field.name for field in fields(Parallelism) if field.name not in follow]
+    found = [name for name in names if getattr(mine.plan, name) != getattr(other.plan, name)]
+    if mine.plan.pp == 1 or other.plan.pp == 1:
+        found = [name for name in found if name != "fsdp" or "pp" not in found]
+    if len(found) != 1:
+        return None
+    return f"{found[0]} {getattr(mine.plan, found[0])} → {getattr(other.plan, found[0])}"
+
+
+def check(
+    question: Question,
+    candidate: Candidate,
+    on_candidate: Callable[[int, int, Candidate], None] | None = None,
+) -> Checked:
+    """Judge a plan and the best of its neighbours; interrupted, with those so far.
+
+    Args:
+        question: as `gpuscope.planning.existing.existing` gives it.
+        candidate: the plan.
+        on_candidate: told of each before it is simulated: number, how many, which.
+
+    Raises:
+        GpuscopeError: the plan itself cannot run on this device.
+    """
+    near = _neighbours(question, candidate)
+    wanted = near[: question.simulated]
+    simulator, complete = Simulator(question), True
+    judged: list[tuple[str, Judged]] = []
+    every = [(0.0, "", candidate), *wanted]
+    for number, (scored_s, change, each) in enumerate(every, start=1):
+        try:
+            if on_candidate:
+                on_candidate(number, len(every), each)
+            judged.append((change, simulator.judge(each, scored_s)))
+        except KeyboardInterrupt:
+            if not judged:
+                raise
+            complete = False
+            break
+        except GpuscopeError:
+            if not judged:
+                raise
+    goal = question.goal
+    others = sorted(judged[1:], key=lambda each: (each[1].fits < 0.5, each[1].value(goal) or 0.0))
+    return Checked(
+        question=question,
+        plan=judged[0][1],
+        neighbours=tuple(others),
+        left=len(near) - len(wanted),
+        complete=complete,
+    )
+
+
+def _neighbours(question: Question, mine: Candidate) -> list[tuple[float, str, Candidate]]:
+    """Composed step, decision and candidate of all that are one decision away, the quickest first.
+
+    Degrees are halved or doubled, no more; what surely does not fit is left out.
+    """
+    found = [(change, each) for each in candidates(question)[0] if (change := changed(mine, each))]
+    found = [(change, each) for change, each in found if _near(mine.plan, each.plan)]
+    if not found:
+        return []
+    scores = score(question, [each for _, each in found])
+    tables = Tables(question)
+    known: list[tuple[float, str, Candidate]] = []
+    for n, (change, each) in enumerate(found):
+        if scores.least_bytes[n] > each.cluster.device.memory_usable_bytes:
+            continue
+        try:
+            seconds = composed_s(question, each, tables.of(each))
+        except GpuscopeError:
+            seconds = float(scores.estimate_s[n])
+        known.append((seconds, change, each))
+    return sorted(known, key=lambda item: (item[0], item[1]))
+
+
+def _near(mine: Parallelism, other: Parallelism) -> bool:
+    """Whether each degree is the same, half or double."""
+    pairs = [(getattr(mine, n), getattr(other, n)) for n in ("tp", "pp", "cp", "ep", "microbatch")]
+    return all(a in (b, 2 * b) or b == 2 * a for a, b in pairs)
