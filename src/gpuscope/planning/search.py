@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError
 from gpuscope.planning.choice import choose, front
+from gpuscope.planning.composed import composed_s
 from gpuscope.planning.question import question_of
 from gpuscope.planning.score import Scores, score
 from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.space import candidates
+from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate, Judged, Plan, Question, Rejected
 
 __all__ = ["plan", "search"]
 
 TRIES = 2
 """Candidates that may be simulated for each one that is wanted, since some do not fit."""
+
+COMPOSED = 64
+"""Candidates, the best by the first score, whose step is composed of their block's price."""
+
+SPLITS = 8
+"""Different (tp, cp, ep) among them: each is a recording."""
 
 OnCandidate = Callable[[int, int, Candidate], None]
 
@@ -84,6 +92,8 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
     rate = len(found) / max(1e-9, time.perf_counter() - begin)
     order, out = _ordered(question, found, scores)
     rejected += out
+    steps = _composed(question, found, order) if len(order) > question.simulated else {}
+    order = _by_cluster(question, found, scores, order, steps)
     simulator, complete, tried = Simulator(question), True, 0
     judged: list[Judged] = []
     wanted = question.simulated
@@ -94,7 +104,8 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
         try:
             if on_candidate:
                 on_candidate(len(judged) + 1, wanted, found[position])
-            each = simulator.judge(found[position], float(scores.estimate_s[position]))
+            known = steps.get(position, float(scores.estimate_s[position]))
+            each = simulator.judge(found[position], known)
         except KeyboardInterrupt:
             if not judged:
                 raise
@@ -110,7 +121,7 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
     if not judged:
         _nothing_fits(question, rejected)
     best, ties = choose(judged, question.goal)
-    rejected += _left(found, order[tried:], scores, best)
+    rejected += _left(found, order[tried:], scores, steps, best)
     return Plan(
         question=question,
         best=best,
@@ -127,7 +138,7 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
 def _ordered(
     question: Question, found: Sequence[Candidate], scores: Scores
 ) -> tuple[list[int], list[Rejected]]:
-    """What may be simulated, the best of every cluster first; and what cannot fit at all."""
+    """What may be simulated, the best by the first score first; and what cannot fit at all."""
     places: list[int] = []
     out: list[Rejected] = []
     for n, each in enumerate(found):
@@ -142,25 +153,70 @@ def _ordered(
         else:
             places.append(n)
 
-    def rank(n: int) -> tuple[bool, float, int, int]:
-        usable = found[n].cluster.device.memory_usable_bytes
-        full = bool(scores.estimate_bytes[n] > usable)
-        return full, _scored(question, found[n], scores, n), found[n].dimensions, n
+    places.sort(key=lambda n: _rank(question, found, scores, n, float(scores.estimate_s[n])))
+    return places, out
 
-    places.sort(key=rank)
-    seen: dict[str, int] = {}
-    turns = []
+
+def _composed(
+    question: Question, found: Sequence[Candidate], places: Sequence[int]
+) -> dict[int, float]:
+    """Steps composed of what blocks cost: of the first of each cluster, then of all others.
+
+    What cannot be recorded has none.
+    """
+    tables, splits = Tables(question), set[tuple[int, int, int]]()
+    steps: dict[int, float] = {}
+    for n in _first_of_each(found, places):
+        plan = found[n].plan
+        split = plan.tp, plan.cp, plan.ep
+        if len(steps) == COMPOSED or (len(splits) == SPLITS and split not in splits):
+            continue
+        splits.add(split)
+        try:
+            steps[n] = composed_s(question, found[n], tables.of(found[n]))
+        except GpuscopeError:
+            continue
+    return steps
+
+
+def _by_cluster(
+    question: Question,
+    found: Sequence[Candidate],
+    scores: Scores,
+    places: Sequence[int],
+    steps: Mapping[int, float],
+) -> list[int]:
+    """The best of each cluster, then all others; those with a composed step before the rest."""
+
+    def rank(n: int) -> tuple[object, ...]:
+        seconds = steps.get(n)
+        estimate = float(scores.estimate_s[n]) if seconds is None else seconds
+        return seconds is None, *_rank(question, found, scores, n, estimate)
+
+    return _first_of_each(found, sorted(places, key=rank))
+
+
+def _first_of_each(found: Sequence[Candidate], places: Sequence[int]) -> list[int]:
+    seen: set[str] = set()
+    first: list[int] = []
+    others: list[int] = []
     for n in places:
         name = found[n].cluster.name
-        seen[name] = seen.get(name, 0) + 1
-        # The best of each cluster; then all others by their score.
-        turns.append((min(seen[name], 2), n))
-    return [n for _, n in sorted(turns, key=lambda turn: turn[0])], out
+        (others if name in seen else first).append(n)
+        seen.add(name)
+    return first + others
 
 
-def _scored(question: Question, candidate: Candidate, scores: Scores, n: int) -> float:
+def _rank(
+    question: Question, found: Sequence[Candidate], scores: Scores, n: int, seconds: float
+) -> tuple[bool, float, int, int]:
+    usable = found[n].cluster.device.memory_usable_bytes
+    full = bool(scores.estimate_bytes[n] > usable)
+    return full, _scored(question, found[n], seconds), found[n].dimensions, n
+
+
+def _scored(question: Question, candidate: Candidate, seconds: float) -> float:
     """What the goal makes small, by the quick score."""
-    seconds = float(scores.estimate_s[n])
     if question.goal == "cost":
         return seconds * (candidate.cluster.price_usd_per_hour or float("inf"))
     if question.goal == "energy":
@@ -169,12 +225,16 @@ def _scored(question: Question, candidate: Candidate, scores: Scores, n: int) ->
 
 
 def _left(
-    found: Sequence[Candidate], places: Sequence[int], scores: Scores, best: Judged
+    found: Sequence[Candidate],
+    places: Sequence[int],
+    scores: Scores,
+    steps: Mapping[int, float],
+    best: Judged,
 ) -> list[Rejected]:
     """Why what was not simulated was not."""
     out = []
     for n in places:
-        least, estimate = float(scores.least_s[n]), float(scores.estimate_s[n])
+        least = float(scores.least_s[n])
         if least > best.high_s:
             reason = Text(
                 "Its arithmetic alone takes {least} at the peak; the choice's step takes {step}.",
@@ -185,7 +245,7 @@ def _left(
         else:
             reason = Text(
                 "Not simulated: the quick score, {estimate} a step, has others before it.",
-                estimate=Seconds(estimate),
+                estimate=Seconds(steps.get(n, float(scores.estimate_s[n]))),
             )
             out.append(_out(found[n], "not_simulated", reason))
     return out

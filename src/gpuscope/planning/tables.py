@@ -1,0 +1,241 @@
+"""What a block costs: recorded once per split, priced on each device for each micro-batch.
+
+One block of the model is recorded for each (tp, cp, ep) with one and with two sequences. Every
+length in a program grows evenly with the sequences, so that programs for 4, 8 or 16 follow from
+these two; the kernel models price them. What a candidate adds (replicas, stages, micro-batches) is
+composed of that by `gpuscope.planning.composed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from gpuscope.capturing import capture_job
+from gpuscope.cost.anew import costed_anew
+from gpuscope.cost.types import CostedOp, Kind, Limiter
+from gpuscope.hardware import Cluster, calibration_for, parse_target
+from gpuscope.planning.types import Candidate, Question
+from gpuscope.program.models.parallel.options import ParallelOptions
+from gpuscope.program.models.settings import WorkloadOptions
+from gpuscope.program.types import Op, Program, TensorSpec
+from gpuscope.program.world import RankPrograms
+
+__all__ = ["Block", "Tables", "grown"]
+
+_KEPT = ("aten::mm", "aten::bmm", "aten::addmm", "aten::_grouped_mm", "gpuscope::attention")
+"""Results that selective recomputation keeps (`gpuscope.program.models.parallel.recompute`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A rank's work for one micro-batch; seconds of the device, its own collectives included.
+
+    Attributes:
+        forward_s, backward_s: of a block.
+        again_s: of what a block computes again, by recomputation; its last product never is, since
+            nothing of the backward pass needs the result.
+        first_s, last_s: both passes of the embedding, and of the output layer with the loss.
+        host_s: host time of a block, both passes.
+        sorts: time of a block's kernels by their kind and by what limits them.
+        optimizer_s: for one parameter that a rank updates.
+    """
+
+    forward_s: float
+    backward_s: float
+    again_s: Mapping[str, float]
+    first_s: float
+    last_s: float
+    host_s: float
+    sorts: Mapping[tuple[Kind, Limiter], float]
+    optimizer_s: float
+
+
+class Tables:
+    """Blocks of a question's model, recorded when they are first asked for."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        experts = question.size.experts
+        self.depth = 1 + (experts.dense_layers if experts else 0)
+        self._recorded: dict[tuple[int, ...], Program] = {}
+        self._priced: dict[object, Block] = {}
+
+    def of(self, candidate: Candidate) -> Block:
+        """The block of a candidate.
+
+        Raises:
+            GpuscopeError: it cannot be recorded, or not be priced on this device.
+        """
+        plan, cluster = candidate.plan, candidate.cluster
+        split = plan.tp, plan.cp, plan.ep
+        key = (*split, plan.microbatch, cluster.device.id, cluster.devices_per_node)
+        if key not in self._priced:
+            self._priced[key] = self._price(self._program(split, plan.microbatch), cluster)
+        return self._priced[key]
+
+    def _program(self, split: tuple[int, int, int], sequences: int) -> Program:
+        if sequences <= 2:
+            return self._record(split, sequences)
+        made = grown(self._record(split, 1), self._record(split, 2), sequences)
+        return made or self._record(split, sequences)
+
+    def _record(self, split: tuple[int, int, int], sequences: int) -> Program:
+        key = (*split, sequences)
+        if key not in self._recorded:
+            tp, cp, ep = split
+            world = tp * cp
+            while world % ep:
+                world += tp * cp
+            asked = ParallelOptions(
+                world=world, tp=tp, cp=cp, ep=ep, fsdp="none", microbatch=sequences
+            )
+            options = WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
+            first = self.question.clusters[0].device.id
+            cluster = parse_target(f"{world}x{first}" if world > 1 else first)
+            made = capture_job(self.question.size.deep(self.depth), cluster, options)
+            self._recorded[key] = made.programs[0] if isinstance(made, RankPrograms) else made
+        return self._recorded[key]
+
+    def _price(self, program: Program, cluster: Cluster) -> Block:
+        layer = f"layers.{self.depth - 1}"
+        # The board's power limit goes by the whole step: as many blocks as the model has.
+        deep = self.question.size.layers - self.depth + 1
+        ops = tuple(
+            replace(op, repeat=deep) if _inside(op, layer) and op.phase != "optimizer" else op
+            for op in _own(program)
+        )
+        made = costed_anew(
+            _renumbered(program, ops), cluster.device, calibration_for(cluster.device), cluster
+        )
+        gap = made.costed.kernel_gap_s
+        beside: dict[tuple[Kind, Limiter], float] = {}
+        parts = dict.fromkeys(("forward", "backward", "first", "last", "full", "selective"), 0.0)
+        host = optimizer = 0.0
+        final = max(op.index for op in ops if op.name in _KEPT and _forward(op, layer))
+        for item, was in zip(made.costed.ops, ops, strict=True):
+            op, spent = item.op, _device_s(item, gap)
+            if op.phase == "optimizer":
+                optimizer += spent
+            elif _inside(op, layer):
+                parts["forward" if op.phase == "forward" else "backward"] += spent
+                host += _host_s(item)
+                for kernel in item.kernels:
+                    sort = kernel.kind, kernel.limiter
+                    beside[sort] = beside.get(sort, 0.0) + kernel.duration_s
+                if _forward(op, layer) and was.index < final:
+                    parts["full"] += spent
+                    if op.name not in _KEPT and op.group < 0:
+                        parts["selective"] += spent
+            elif op.module.startswith("embedding"):
+                parts["first"] += spent
+            elif not op.module.startswith("layers."):
+                parts["last"] += spent
+        held = sum(s.nbytes for s in program.storages if s.category == "parameter") / 4
+        return Block(
+            forward_s=parts["forward"],
+            backward_s=parts["backward"],
+            again_s={"none": 0.0, "selective": parts["selective"], "full": parts["full"]},
+            first_s=parts["first"],
+            last_s=parts["last"],
+            host_s=host,
+            sorts=beside,
+            optimizer_s=optimizer / max(1.0, held),
+        )
+
+
+def grown(one: Program, two: Program, sequences: int) -> Program | None:
+    """The program for so many sequences, from those for one and for two.
+
+    Returns None where the two differ by more than their lengths.
+    """
+    if len(one.ops) != len(two.ops) or len(one.storages) != len(two.storages):
+        return None
+    ops: list[Op] = []
+    for a, b in zip(one.ops, two.ops, strict=True):
+        if (a.name, len(a.inputs), len(a.outputs)) != (b.name, len(b.inputs), len(b.outputs)):
+            return None
+        try:
+            ops.append(
+                replace(
+                    a,
+                    inputs=_specs(a.inputs, b.inputs, sequences),
+                    outputs=_specs(a.outputs, b.outputs, sequences),
+                    args={k: _line(v, b.args[k], sequences) for k, v in a.args.items()},
+                )
+            )
+        except (KeyError, TypeError):
+            return None
+    storages = tuple(
+        replace(a, nbytes=cast("int", _line(a.nbytes, b.nbytes, sequences)))
+        for a, b in zip(one.storages, two.storages, strict=True)
+    )
+    return replace(one, ops=tuple(ops), storages=storages)
+
+
+def _specs(
+    one: tuple[TensorSpec, ...], two: tuple[TensorSpec, ...], sequences: int
+) -> tuple[TensorSpec, ...]:
+    return tuple(
+        replace(
+            a,
+            shape=cast("tuple[int, ...]", _line(a.shape, b.shape, sequences)),
+            stride=cast("tuple[int, ...]", _line(a.stride, b.stride, sequences)),
+        )
+        for a, b in zip(one, two, strict=True)
+    )
+
+
+def _line(one: object, two: object, sequences: int) -> object:
+    """The straight line through two values; TypeError where they differ in kind."""
+    if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
+        return tuple(_line(a, b, sequences) for a, b in zip(one, two, strict=True))
+    if type(one) is int and type(two) is int:
+        return one + (two - one) * (sequences - 1)
+    if one != two and not (isinstance(one, str) and isinstance(two, str)):
+        raise TypeError
+    return one
+
+
+def _renumbered(program: Program, ops: tuple[Op, ...]) -> Program:
+    """The program with these of its operators alone."""
+    placed = {op.index: at for at, op in enumerate(ops)}
+    numbered = tuple(
+        replace(op, index=at, waits=tuple(placed[w] for w in op.waits if w in placed))
+        for at, op in enumerate(ops)
+    )
+    return replace(program, ops=numbered, storages=())
+
+
+def _own(program: Program) -> tuple[Op, ...]:
+    """Operators that every plan has: no casts of parameters or to gradients, no sums of these."""
+    sort = {storage.id: storage.category for storage in program.storages}
+    kept: list[Op] = []
+    cast: set[int] = set()
+    for op in program.ops:
+        if op.stream != 0:
+            continue
+        if op.name in ("aten::_to_copy", "aten::copy_"):
+            read, made = op.inputs[-1].storage, op.outputs[0].storage
+            if sort.get(read) == "parameter" or sort.get(made) == "gradient" or read in cast:
+                cast.add(made)
+                continue
+        kept.append(op)
+    return tuple(kept)
+
+
+def _forward(op: Op, layer: str) -> bool:
+    return op.phase == "forward" and _inside(op, layer)
+
+
+def _inside(op: Op, layer: str) -> bool:
+    return op.module == layer or op.module.startswith(layer + ".")
+
+
+def _device_s(item: CostedOp, gap_s: float) -> float:
+    return sum(kernel.duration_s + gap_s for kernel in item.kernels)
+
+
+def _host_s(item: CostedOp) -> float:
+    return item.host.before_s + item.host.per_launch_s * len(item.kernels) + item.host.after_s

@@ -1,0 +1,61 @@
+"""Steps composed of what blocks cost, against recordings and against the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made import asked
+
+from gpuscope.planning.composed import composed_s
+from gpuscope.planning.simulate import Simulator
+from gpuscope.planning.space import candidates
+from gpuscope.planning.tables import Tables, grown
+from gpuscope.planning.types import Candidate, Question
+
+
+def _named(question: Question, words: str) -> Candidate:
+    return next(each for each in candidates(question)[0] if each.words == words)
+
+
+@pytest.fixture(scope="module")
+def question() -> Question:
+    small = asked(model="gpt2", seq=512, devices="2", global_batch=32)
+    return replace(small, size=small.size.deep(6))
+
+
+def test_a_program_for_more_sequences_follows_from_two(question: Question) -> None:
+    tables = Tables(question)
+    one, two, four = (tables._record((1, 1, 1), n) for n in (1, 2, 4))
+    made = grown(one, two, 4)
+    assert made is not None
+    for mine, real in zip(made.ops, four.ops, strict=True):
+        assert (mine.name, mine.inputs, mine.outputs) == (real.name, real.inputs, real.outputs)
+    assert [s.nbytes for s in made.storages] == [s.nbytes for s in four.storages]
+    # Another split has other operators: nothing follows from the two.
+    assert grown(one, tables._record((2, 1, 1), 2), 4) is None
+
+
+@pytest.mark.slow
+def test_composed_steps_are_close_to_simulated_ones_and_in_their_order() -> None:
+    question = asked(model="llama-3.2-1b", devices="8", seq=4096, global_batch=16)
+    tables, simulator = Tables(question), Simulator(question)
+    found = [
+        _named(question, words)
+        for words in ("dp 8, fsdp full, microbatch 2", "dp 8, fsdp none, microbatch 1")
+    ]
+    quick = [composed_s(question, each, tables.of(each)) for each in found]
+    exact = [simulator.judge(each, 0.0).step_s for each in found]
+    assert quick == pytest.approx(exact, rel=0.06)
+    assert (quick[0] < quick[1]) == (exact[0] < exact[1])
+
+
+def test_what_is_computed_again_costs_time(question: Question) -> None:
+    tables = Tables(question)
+    names = ("", ", recompute selective", ", recompute full")
+    found = [_named(question, f"dp 2, fsdp full, microbatch 2{more}") for more in names]
+    none, some, all_ = (composed_s(question, each, tables.of(each)) for each in found)
+    # The host sets the pace: it issues as much for either, a third more than for none.
+    assert none < some <= all_ < 1.4 * none
+    block = tables.of(found[0])
+    assert 0 < block.again_s["selective"] < block.again_s["full"] < block.forward_s
