@@ -42,6 +42,10 @@ def plan_command(
     tokens: Annotated[
         str | None, typer.Option(help=Text("Tokens of the whole training: 100B."))
     ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=Text("Prices of devices in a TOML file of yours.")),
+    ] = None,
     simulate: Annotated[
         int, typer.Option(help=Text("Candidates that are simulated, the best by a quick score."))
     ] = 8,
@@ -80,6 +84,7 @@ def plan_command(
         tokens=None if tokens is None else tokens_of(tokens),
         task=task,
         simulate=simulate,
+        prices=prices,
     )
     if check is not None and (why is not None or framework is not None):
         raise InvalidValueError(

@@ -135,6 +135,7 @@ class Device:
     price_usd_per_hour: float | None = None
     price_list_usd: float | None = None
     price_note: str | None = None
+    price_date: str | None = None
     host_link: Interconnect | None = None
     scale_up: Interconnect | None = None
     scale_up_max_devices: int | None = None

@@ -273,7 +273,7 @@ def _figures(file: DeviceFile, limits: LimitsFile | None) -> dict[str, Any]:
         **unit,
         **file.unit.known(),
         **file.power.figures(),
-        **file.price.figures(without={"price_date"}),
+        **file.price.figures(),
     }
     rates = file.compute.peak_flops_per_s.known()
     figures = {_RENAMED.get(name, name): value for name, value in tables.items()}
@@ -327,7 +327,7 @@ def _origins(sources: Mapping[str, tuple[str, ...]], stated: Mapping[str, str]) 
 
 def _check_known(path: Path, found: Device, fields: tuple[str, ...]) -> None:
     """Refuse an origin or a source of a figure that the file does not have."""
-    other = {"host_lanes", "price_date"}
+    other = {"host_lanes"}
     for field in fields:
         try:
             present = field in other or found.has(field)

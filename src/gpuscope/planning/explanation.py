@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from typing import cast
 
@@ -20,9 +21,10 @@ from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.planning.check import changed
-from gpuscope.planning.types import Judged, Plan, steps_of
+from gpuscope.planning.prices import told
+from gpuscope.planning.types import Judged, Plan, Question, steps_of
 
-__all__ = ["ASSUMPTIONS", "command", "explained"]
+__all__ = ["assumed", "command", "explained"]
 
 MOST_ROWS = 20
 """Rejected candidates that `--why` lists."""
@@ -34,7 +36,7 @@ _KINDS = {
     "not_simulated": Text("others had the better quick score"),
 }
 
-ASSUMPTIONS = (
+_ASSUMPTIONS = (
     Text("All candidates train with AdamW in bfloat16 mixed precision, eagerly, as PyTorch does."),
     Text(
         "Ties: errors of candidates on one device are taken to correlate by 0.9; across devices "
@@ -81,13 +83,13 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
         tuple(sections),
         (command(best, question.model, question.seq),),
         (),
-        (*ASSUMPTIONS, *cast("tuple[Text, ...]", best.candidate.cluster.assumptions)),
+        assumed(question, best),
     )
 
 
 def _summary(plan: Plan) -> tuple[Text, ...]:
     best = plan.best
-    told = [
+    lines = [
         Text(
             "Take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
             cluster=best.candidate.cluster.name,
@@ -105,7 +107,7 @@ def _summary(plan: Plan) -> tuple[Text, ...]:
     ]
     steps = steps_of(plan.question)
     if steps is not None:
-        told.append(
+        lines.append(
             Text(
                 "All {steps} steps take {days} days and {usd}.",
                 steps=Number(round(steps), ","),
@@ -114,15 +116,15 @@ def _summary(plan: Plan) -> tuple[Text, ...]:
             )
         )
     if len(plan.ties) > 1:
-        told.append(
+        lines.append(
             Text(
                 "{count} candidates cannot be told from the best; this is the simplest of them.",
                 count=len(plan.ties),
             )
         )
     if not plan.complete:
-        told.append(Text("It was interrupted: this is the best so far."))
-    return tuple(told)
+        lines.append(Text("It was interrupted: this is the best so far."))
+    return tuple(lines)
 
 
 def _table(title: Text, plan: Plan, rows: Sequence[Judged]) -> Table:
@@ -204,16 +206,23 @@ def _why(plan: Plan, why: str) -> Table:
         parts = words.rpartition(": ")[2].split(", ")
         return all(part in parts for part in wanted)
 
-    told: list[tuple[Cell, ...]] = []
+    lines: list[tuple[Cell, ...]] = []
     for each in plan.judged:
         if meant(each.candidate.words):
             step = Text("Simulated: {step} a step.", step=Seconds(each.step_s))
-            told.append((f"{each.candidate.cluster.name}: {each.candidate.words}", step))
-    told += [(each.words, each.reason) for each in plan.rejected if meant(each.words)]
+            lines.append((f"{each.candidate.cluster.name}: {each.candidate.words}", step))
+    lines += [(each.words, each.reason) for each in plan.rejected if meant(each.words)]
     columns = (Column(Text("candidate")), Column(Text("why")))
-    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(told)), count=len(told))
+    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
     title = Text("What became of them")
-    return Table(title, columns, tuple(told[:MOST_ROWS]), note=note)
+    return Table(title, columns, tuple(lines[:MOST_ROWS]), note=note)
+
+
+def assumed(question: Question, taken: Judged) -> tuple[Text, ...]:
+    """What an answer rests on: habits, the cluster of the plan that is taken, prices."""
+    of_cluster = cast("tuple[Text, ...]", taken.candidate.cluster.assumptions)
+    devices = (cluster.device for cluster in question.clusters)
+    return *_ASSUMPTIONS, *of_cluster, *told(devices, datetime.date.today())
 
 
 def command(best: Judged, model: str, seq: int) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from gpuscope.document.blocks import Cell, Column, Explanation, Paragraph, Section, Table
 from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
 from gpuscope.planning.check import Checked
-from gpuscope.planning.explanation import ASSUMPTIONS, command
+from gpuscope.planning.explanation import assumed, command
 from gpuscope.planning.types import steps_of
 
 __all__ = ["explained_check"]
@@ -27,7 +25,6 @@ def explained_check(checked: Checked) -> Explanation:
         batch=question.global_batch,
         seq=question.seq,
     )
-    assumptions = cast("tuple[Text, ...]", plan.candidate.cluster.assumptions)
     return Explanation(
         "plan-check",
         title,
@@ -35,7 +32,7 @@ def explained_check(checked: Checked) -> Explanation:
         (Section(Text("One decision away"), _neighbours(checked)),),
         (command(plan, question.model, question.seq),),
         (),
-        (*ASSUMPTIONS, *assumptions),
+        assumed(question, plan),
     )
 
 

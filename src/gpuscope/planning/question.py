@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.hardware import Cluster, parse_target
+from gpuscope.planning.prices import prices_of, with_prices
 from gpuscope.planning.types import GOALS, Question, steps_of
 from gpuscope.program.models.registry import find
 from gpuscope.program.models.settings import positive
@@ -28,6 +30,7 @@ def question_of(
     tokens: float | None,
     task: str,
     simulate: int,
+    prices: Path | None = None,
 ) -> Question:
     """Check everything; arguments and errors as `gpuscope.planning.search.plan`."""
     if task != "train":
@@ -50,6 +53,8 @@ def question_of(
     if not names:
         raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
     clusters = _clusters(names, counts_of(devices))
+    if prices is not None:
+        clusters = with_prices(clusters, prices_of(prices))
     if goal == "cost":
         _need_price(clusters)
     question = Question(
@@ -139,5 +144,5 @@ def _need_price(clusters: Sequence[Cluster]) -> None:
             raise InvalidValueError(
                 Text("The price of {device} is not known.", device=cluster.device.name),
                 Text("The goal is the least cost."),
-                Text("Leave that device out, or type: --goal time"),
+                Text("Give it with --prices FILE, leave that device out, or type: --goal time"),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
@@ -42,6 +43,7 @@ def plan(
     tokens: float | None = None,
     task: str = "train",
     simulate: int = 8,
+    prices: Path | None = None,
     on_candidate: OnCandidate | None = None,
 ) -> Plan:
     """What to train a built-in model on, and how.
@@ -56,6 +58,8 @@ def plan(
         tokens: of the whole training.
         task: "train".
         simulate: how many candidates are simulated.
+        prices: a file with prices of devices (`gpuscope.planning.prices`); others are the
+            catalogue's.
         on_candidate: told of each before it is simulated: number, how many, which.
 
     Raises:
@@ -74,6 +78,7 @@ def plan(
             tokens=tokens,
             task=task,
             simulate=simulate,
+            prices=prices,
         ),
         on_candidate,
     )
