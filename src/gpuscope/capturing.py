@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuscope.document.plain import dumps
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, NoStepError, WorkloadError
 from gpuscope.hardware import Calibration, Cluster, calibration_for
@@ -169,13 +171,23 @@ def _named_job(
         found = resolve(workload, options, load=False)
         return capture_resolved(found, cluster, strict, calibration)
 
-    if _store is None or not isinstance(workload, str):
+    if _store is None:
         return record()
     # What is kept is no script: only a script's own clock asks for the constants.
     kept: Program | RankPrograms = _store.captured(
-        workload, options, _job_key(cluster), strict, record
+        workload if isinstance(workload, str) else _size_name(workload),
+        options,
+        _job_key(cluster),
+        strict,
+        record,
     )
     return kept
+
+
+def _size_name(size: TransformerSize) -> str:
+    """What a decoder without a name is kept as: equal sizes have one."""
+    digest = hashlib.blake2b(dumps(asdict(size)).encode(), digest_size=8).hexdigest()
+    return f"decoder-{size.layers}-layers-{digest}"
 
 
 def capture_resolved(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from made import asked
 
+from gpuscope.capturing import _size_name
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.space import candidates
@@ -59,3 +60,10 @@ def test_what_is_computed_again_costs_time(question: Question) -> None:
     assert none < some <= all_ < 1.4 * none
     block = tables.of(found[0])
     assert 0 < block.again_s["selective"] < block.again_s["full"] < block.forward_s
+
+
+def test_equal_sizes_are_kept_by_one_name(question: Question) -> None:
+    size = question.size
+    assert _size_name(size.deep(2)) == _size_name(replace(size.deep(2)))
+    assert _size_name(size.deep(2)) != _size_name(size.deep(3))
+    assert _size_name(size) != _size_name(replace(size, ffn=size.ffn + 1))

@@ -9,6 +9,7 @@ import typer
 
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.groups import grouped
+from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
@@ -63,9 +64,11 @@ def plan_command(
             help=Text("Judge an existing plan: torchtitan's TOML, or one with tp = 2, ..."),
         ),
     ] = None,
+    no_cache: NoCache = False,
     shown: WhereWithoutFigures,
 ) -> None:
     """Choose devices, parallelism, micro-batch and recomputation for a training."""
+    from gpuscope.capturing import keeping
     from gpuscope.cli.progress import progress
     from gpuscope.errors import InvalidValueError
     from gpuscope.planning.explanation import explained
@@ -114,7 +117,8 @@ def plan_command(
                 return checked_plan(question, check, tell)
             return explained(search(question, tell), why, framework)
 
-    show(make, shown)
+    with keeping(not no_cache):
+        show(make, shown)
 
 
 def checked_plan(

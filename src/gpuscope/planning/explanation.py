@@ -182,11 +182,9 @@ def _neighbours(plan: Plan) -> tuple[Block, ...]:
 def _counts(plan: Plan) -> Table:
     rows = tuple((_KINDS[kind], count) for kind, count in plan.counts.items())
     note = Text(
-        "{count} candidates, of which {judged} were simulated and fit; {rate} a second were "
-        "scored.",
+        "{count} candidates, of which {judged} were simulated and fit.",
         count=plan.candidates,
         judged=len(plan.judged),
-        rate=Number(float(f"{plan.scored_per_s:.2g}"), ",.0f"),
     )
     columns = (Column(Text("reason")), Column(Text("candidates")))
     return Table(Text("Rejected"), columns, rows, note=note)

@@ -95,12 +95,18 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     # Four gathers and four scatters of a block's tokens in bfloat16 (Korthikanti et al., 2022).
     moved = 8 * 2 * tokens * size.hidden * size.layers / c["pp"] * (c["tp"] - 1) / c["tp"]
     tensor_s = moved * c["microbatches"] / (c["inner"] * LINKED)
+    # Keys and values of all other parts, in either pass, and their gradients' way in float32.
+    passed = (2 * 2 + 4) * 2 * size.kv_heads * size.head / c["tp"] * tokens * (c["cp"] - 1)
+    ring = np.where(c["tp"] * c["cp"] > c["node"], c["outer"], c["inner"]) * LINKED
+    context_s = passed * size.layers / c["pp"] * c["microbatches"] / ring
     around = (share - 1) / share
     link = np.where(c["nodes"] > 1, c["outer"], c["inner"]) * LINKED
     gathered_s = held * around * (2 * 2 + 4) / link * np.where(c["full"] > 0, c["microbatches"], 1)
     exposed_s = np.maximum(0.1 * gathered_s, gathered_s - compute_s)
     exposed_s = np.where(c["full"] > 0, exposed_s, gathered_s)
-    device_s = (compute_s + tensor_s) * (1 + c["bubble"] / c["microbatches"]) + exposed_s
+    device_s = (compute_s + tensor_s + context_s) * (
+        1 + c["bubble"] / c["microbatches"]
+    ) + exposed_s
     blocks = size.layers / c["pp"] * c["microbatches"]
     host_s = blocks * BLOCK_OPS * LAUNCH_S * np.where(c["tp"] > 1, 2.0, 1.0)
     return Scores(least_s, np.maximum(device_s, host_s), least_bytes, estimate_bytes)
@@ -122,6 +128,7 @@ def _columns(candidates: Sequence[Candidate]) -> dict[str, Column]:
     columns["bubble"] = [
         0.3 * (p.pp - 1) if p.schedule == "zb" else (p.pp - 1) / p.virtual for p in plans
     ]
+    columns["node"] = [cluster.devices_per_node for cluster in clusters]
     columns["nodes"] = [cluster.nodes for cluster in clusters]
     columns["peak"] = [cluster.device.peak_flops_per_s("bfloat16") for cluster in clusters]
     slow = 32e9  # a host link of PCIe 4.0, where no other is known

@@ -1,0 +1,136 @@
+"""What must hold for every question: more never makes the best worse, equal questions are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from made import asked, judged
+
+from gpuscope.errors import DoesNotFitError
+from gpuscope.planning import search as searching
+from gpuscope.planning.choice import choose
+from gpuscope.planning.score import score
+from gpuscope.planning.simulate import Simulator, probability_to_fit
+from gpuscope.planning.types import Candidate, Judged, Plan, Question
+
+FACTORS = st.floats(1.0, 8.0)
+QUESTIONS = st.builds(
+    lambda model, devices, batch, goal, simulate: asked(
+        model=model, devices=devices, global_batch=batch, goal=goal, simulate=simulate, on="h100"
+    ),
+    st.sampled_from(["llama-3.2-1b", "llama-3.1-8b", "qwen3-30b-a3b"]),
+    st.sampled_from(["1", "8", "4..16"]),
+    st.sampled_from([16, 24, 64]),
+    st.sampled_from(["time", "cost", "energy"]),
+    st.integers(1, 6),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick() -> Iterator[None]:
+    """The quick score stands in for the simulator: as monotonous as it, and quick."""
+
+    def judge(self: Simulator, candidate: Candidate, scored_s: float) -> Judged:
+        scores = score(self.question, [candidate])
+        step_s, peak = float(scores.estimate_s[0]), float(scores.estimate_bytes[0])
+        cluster = candidate.cluster
+        usable = cluster.device.memory_usable_bytes
+        assert cluster.price_usd_per_hour is not None
+        return replace(
+            judged(step_s),
+            candidate=candidate,
+            scored_s=scored_s,
+            peak_bytes=int(peak),
+            usable_bytes=usable,
+            fits=probability_to_fit(peak, usable),
+            usd=cluster.price_usd_per_hour * step_s / 3600,
+            energy_j=(cluster.device.tdp_w or 0.0) * cluster.n_devices * step_s,
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Simulator, "judge", judge)
+        patch.setattr(searching, "_composed", lambda *_: {})
+        yield
+
+
+def _best(question: Question) -> float:
+    """The goal's least figure; infinite where nothing fits."""
+    try:
+        least = searching.search(question).ties[0].value(question.goal)
+    except DoesNotFitError:
+        return float("inf")
+    assert least is not None
+    return least
+
+
+def _with(question: Question, **changes: object) -> Question:
+    clusters = tuple(
+        cluster.with_device(replace(cluster.device, **changes))  # type: ignore[arg-type]
+        for cluster in question.clusters
+    )
+    return replace(question, clusters=clusters)
+
+
+@settings(max_examples=10, deadline=None)
+@given(QUESTIONS, FACTORS)
+def test_more_memory_never_makes_the_best_worse(question: Question, factor: float) -> None:
+    device = question.clusters[0].device
+    more = int(device.memory_usable_bytes * factor)
+    roomy = _with(question, memory_usable_bytes=more, memory_bytes=int(more * 1.1))
+    assert _best(roomy) <= _best(question)
+
+
+@settings(max_examples=10, deadline=None)
+@given(QUESTIONS, FACTORS)
+def test_more_bandwidth_never_makes_the_best_worse(question: Question, factor: float) -> None:
+    link = question.clusters[0].device.scale_up
+    assert link is not None
+    bandwidth = link.bandwidth_bytes_per_s
+    quick = _with(question, scale_up=link.with_bandwidth(bandwidth * factor))
+    assert _best(quick) <= _best(question)
+
+
+@settings(max_examples=8, deadline=None)
+@given(QUESTIONS, st.floats(0.5, 0.99), st.floats(0.0, 0.5))
+def test_a_looser_limit_never_makes_the_best_worse(
+    question: Question, strict: float, less: float
+) -> None:
+    loose = replace(question, certainty=strict - less)
+    assert _best(loose) <= _best(replace(question, certainty=strict))
+
+
+@settings(max_examples=8, deadline=None)
+@given(QUESTIONS)
+def test_more_devices_to_choose_from_never_make_the_best_worse(question: Question) -> None:
+    more = asked(model=question.model, on="h100", devices="1..16", goal=question.goal)
+    wide = replace(
+        question, clusters=more.clusters, simulated=question.simulated + len(more.clusters)
+    )
+    assert _best(wide) <= _best(question)
+
+
+@settings(max_examples=8, deadline=None)
+@given(QUESTIONS)
+def test_equal_questions_have_equal_answers(question: Question) -> None:
+    def answer() -> Plan:
+        return replace(searching.search(question), scored_per_s=0.0)
+
+    try:
+        first = answer()
+    except DoesNotFitError:
+        assume(False)
+    assert first == answer()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0.1, 10.0), min_size=1, max_size=8), st.floats(0.1, 10.0), st.data())
+def test_one_more_candidate_never_makes_the_least_worse(
+    steps: list[float], extra: float, data: st.DataObject
+) -> None:
+    few = [judged(step, dp=8, microbatches=n + 1) for n, step in enumerate(steps)]
+    many = data.draw(st.permutations([*few, judged(extra, dp=4, tp=2)]))
+    assert choose(many, "time")[1][0].step_s <= choose(few, "time")[1][0].step_s
