@@ -3,7 +3,8 @@
 Each input follows from reader, seed and number, so what fell can be made again:
 `python tools/fuzz.py READER --seed 1 --show 4711 > input` writes it. `--quick` damages 256 inputs
 further, byte by byte: several times as many a second. `--guided` lets Atheris choose inputs by the
-code that they reach (it must be installed); what fell is kept with `--keep FOLDER`. With
+code that they reach (it must be installed); what fell is kept with `--keep FOLDER`.
+`all --workers 16 --seconds 540 --out FOLDER` tries all readers on so many processes. With
 `--record FILE` the tally is added to a file of results, a line a reader (see tests/fuzz/README.md).
 """
 
@@ -42,11 +43,15 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, default=None, help="folder for what fell while guided")
     parser.add_argument("--show", type=int, default=None, help="write this input and end")
     parser.add_argument("--record", type=Path, default=None)
+    parser.add_argument("--workers", type=int, default=0, help="all readers, on so many processes")
+    parser.add_argument("--out", type=Path, default=Path("fuzz"), help="folder, with --workers")
     asked = parser.parse_args()
     if asked.show is not None:
         made = _makes(asked.quick)(TARGETS[asked.reader], asked.seed, asked.show)
         sys.stdout.buffer.write(made)
         return
+    if asked.workers:
+        sys.exit(1 if _many(asked) else 0)
     fell = 0
     for name in TARGETS if asked.reader == "all" else [asked.reader]:
         fell += _one(name, asked)
@@ -57,6 +62,15 @@ def _makes(quick: bool) -> InputOf:
     from fuzz_run import input_of, quick_input_of
 
     return quick_input_of if quick else input_of
+
+
+def _many(asked: argparse.Namespace) -> int:
+    from fuzz_many import many
+
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        fell = many(asked.seconds or 60, asked.workers, asked.out, Path(folder), seed=asked.seed)
+    print((asked.out / "results.jsonl").read_text("utf-8"), end="")
+    return fell
 
 
 def _one(name: str, asked: argparse.Namespace) -> int:
