@@ -55,7 +55,10 @@ def plan_command(
     ] = None,
     framework: Annotated[
         str | None,
-        typer.Option("--for", help=Text("Also write what starts it: torchtitan or torchrun.")),
+        typer.Option(
+            "--for",
+            help=Text("Also write what starts it: torchtitan, accelerate, megatron or torchrun."),
+        ),
     ] = None,
     check: Annotated[
         Path | None,

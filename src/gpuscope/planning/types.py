@@ -190,7 +190,8 @@ class Plan:
         """What starts the best plan.
 
         Args:
-            framework: "torchtitan" or "torchrun" (a `gpuscope.planning.writers` file).
+            framework: "torchtitan", "accelerate", "megatron" or "torchrun" (a file of
+                `gpuscope.planning.writers`).
 
         Raises:
             UnknownNameError: no such writer.

@@ -1,0 +1,91 @@
+"""Arguments of Megatron-LM's `pretrain_gpt.py`: the model's sizes and the plan.
+
+Names are those of Megatron-LM's `megatron/training/arguments.py` (2025). Data, tokenizer, learning
+rate and checkpoints stay the user's. Experts and latent attention have arguments that no size here
+settles, and are refused.
+"""
+
+from __future__ import annotations
+
+from gpuscope.document.text import Text
+from gpuscope.errors import UnsupportedError
+from gpuscope.planning.types import Plan
+from gpuscope.planning.writers.registry import writer
+
+
+@writer("megatron")
+def megatron(plan: Plan) -> str:
+    """The arguments, one a line; a shell reads them as one command.
+
+    Raises:
+        UnsupportedError: Megatron-LM has no such sharding, schedule or block.
+    """
+    _refuse(plan)
+    best = plan.best.candidate
+    split, size, cluster = best.plan, plan.question.size, best.cluster
+    meet = " --rdzv-backend c10d --rdzv-endpoint HOST:29500" if cluster.nodes > 1 else ""
+    given = [
+        f"torchrun --nnodes {cluster.nodes} --nproc-per-node {cluster.devices_per_node}{meet} "
+        "pretrain_gpt.py",
+        f"--num-layers {size.layers} --hidden-size {size.hidden}",
+        f"--num-attention-heads {size.heads} --kv-channels {size.head}",
+        f"--ffn-hidden-size {size.ffn}",
+        f"--seq-length {plan.question.seq}",
+        f"--max-position-embeddings {max(size.context, plan.question.seq)}",
+        f"--normalization {'RMSNorm' if size.norm == 'rms' else 'LayerNorm'}",
+    ]
+    if size.kv_heads != size.heads:
+        given.append(f"--group-query-attention --num-query-groups {size.kv_heads}")
+    if size.gated:
+        given.append("--swiglu")
+    if size.positions == "rope":
+        given.append(f"--position-embedding-type rope --rotary-base {size.rope_base:.0f}")
+    if not size.tied:
+        given.append("--untie-embeddings-and-output-weights")
+    if not size.mlp_bias:
+        given.append("--disable-bias-linear")
+    if size.qkv_bias and not size.mlp_bias:
+        given.append("--add-qkv-bias")
+    if size.head_norm:
+        given.append("--qk-layernorm")
+    given += [
+        f"--micro-batch-size {split.microbatch} --global-batch-size {split.global_batch}",
+        f"--tensor-model-parallel-size {split.tp} --pipeline-model-parallel-size {split.pp}",
+        f"--context-parallel-size {split.cp}",
+        "--bf16",
+    ]
+    if split.splits_tokens:
+        given.append("--sequence-parallel")
+    if split.virtual > 1:
+        given.append(f"--num-virtual-stages-per-pipeline-rank {split.virtual}")
+    if split.fsdp == "zero1" and split.dp * split.cp > 1:
+        given.append("--use-distributed-optimizer")
+    if split.recompute == "full":
+        given.append("--recompute-granularity full --recompute-method uniform")
+        given.append("--recompute-num-layers 1")
+    head = [
+        f"# {plan.question.model}: {best.words}",
+        "# Not checked: written without Megatron-LM's own reader. It keeps bfloat16 parameters",
+        "# beside float32 ones, so that its memory differs from what was predicted.",
+    ]
+    return "\n".join((*head, " \\\n  ".join(given), ""))
+
+
+def _refuse(plan: Plan) -> None:
+    split, size = plan.best.candidate.plan, plan.question.size
+    again = Text("Write the torchrun line instead: --for torchrun")
+    what = None
+    if size.experts or size.latent:
+        what = "experts" if size.experts else "latent attention"
+    elif size.positions == "learned" or (size.activation != "silu" and size.gated):
+        what = f"{size.positions}, {size.activation}"
+    elif split.fsdp not in ("zero1", "none") and split.dp * split.cp > 1:
+        what = f"fsdp {split.fsdp}"
+    elif split.schedule not in ("1f1b", "interleaved"):
+        what = f"schedule {split.schedule}"
+    elif split.recompute == "selective":
+        what = "recompute selective"
+    if what is not None:
+        raise UnsupportedError(
+            Text("The arguments for Megatron-LM cannot ask for {name}.", name=what), "", again
+        )

@@ -1,0 +1,101 @@
+"""What starts a plan with accelerate or Megatron-LM, read back; what these cannot, refused."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+from made import asked, judged
+
+from gpuscope.errors import UnsupportedError
+from gpuscope.planning.types import Plan
+
+
+def _plan(model: str = "llama-3.1-8b", target: str = "8xh200", **layout: Any) -> Plan:
+    best = judged(1.0, target, **layout)
+    return Plan(
+        question=asked(model=model),
+        best=best,
+        ties=(best,),
+        front=(best,),
+        judged=(best,),
+        rejected=(),
+        candidates=1,
+        scored_per_s=1.0,
+    )
+
+
+def test_accelerate_shards_as_the_plan_does() -> None:
+    text = _plan(dp=8, microbatch=2, microbatches=4, recompute="full").to("accelerate")
+    read = yaml.safe_load(text)
+    assert (read["distributed_type"], read["num_processes"], read["num_machines"]) == ("FSDP", 8, 1)
+    fsdp = read["fsdp_config"]
+    assert fsdp["fsdp_version"] == 2
+    assert fsdp["fsdp_reshard_after_forward"] is True
+    assert fsdp["fsdp_activation_checkpointing"] is True
+    assert "gradient_accumulation_steps=4" in text
+    assert "2 sequences of 4096" in text
+    kept = yaml.safe_load(_plan(dp=8, fsdp="zero2").to("accelerate"))
+    assert kept["fsdp_config"]["fsdp_reshard_after_forward"] is False
+
+
+def test_accelerate_without_sharding() -> None:
+    read = yaml.safe_load(_plan(target="2x8xh200", dp=16, fsdp="none").to("accelerate"))
+    assert (read["distributed_type"], read["num_machines"]) == ("MULTI_GPU", 2)
+    assert "fsdp_config" not in read
+    alone = yaml.safe_load(_plan(target="h200", dp=1).to("accelerate"))
+    assert (alone["distributed_type"], alone["num_processes"]) == ("NO", 1)
+
+
+def test_accelerate_reads_its_file(tmp_path: Any) -> None:
+    reader = pytest.importorskip("accelerate.commands.config.config_args")
+    path = tmp_path / "config.yaml"
+    path.write_text(_plan(dp=8).to("accelerate"), "utf-8")
+    read = reader.ClusterConfig.from_yaml_file(str(path))
+    assert (read.num_processes, read.fsdp_config["fsdp_version"]) == (8, 2)
+
+
+def test_megatron_splits_as_the_plan_does() -> None:
+    layout = {"dp": 2, "tp": 2, "pp": 2, "fsdp": "zero1", "microbatches": 32, "recompute": "full"}
+    text = _plan(schedule="interleaved", virtual=2, **layout).to("megatron")
+    words = shlex.split(text, comments=True)
+    given = dict(zip(words, [*words[1:], ""], strict=True))
+    assert given["--tensor-model-parallel-size"] == given["--pipeline-model-parallel-size"] == "2"
+    assert given["--global-batch-size"] == "64"
+    assert given["--num-query-groups"] == "8"
+    assert given["--num-virtual-stages-per-pipeline-rank"] == "2"
+    assert {"--sequence-parallel", "--use-distributed-optimizer", "--swiglu"} <= set(words)
+    assert "--qk-layernorm" not in words
+    size = asked().size
+    assert given["--num-layers"] == str(size.layers)
+    assert given["--ffn-hidden-size"] == str(size.ffn)
+    plain = _plan(dp=8, fsdp="none").to("megatron")
+    assert "--use-distributed-optimizer" not in plain
+    assert "--recompute" not in plain
+
+
+@pytest.mark.parametrize(
+    ("framework", "layout"),
+    [
+        ("accelerate", {"dp": 4, "tp": 2}),
+        ("accelerate", {"dp": 8, "fsdp": "zero1"}),
+        ("accelerate", {"dp": 8, "recompute": "selective"}),
+        ("accelerate", {"dp": 8, "fsdp": "none", "recompute": "full"}),
+        ("megatron", {"dp": 8, "fsdp": "full"}),
+        ("megatron", {"dp": 4, "pp": 2, "fsdp": "zero1", "schedule": "zb"}),
+    ],
+)
+def test_what_a_framework_cannot_is_refused(framework: str, layout: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match="cannot ask for") as error:
+        _plan(**layout).to(framework)
+    assert "--for" in str(error.value.next_step)
+
+
+def test_megatron_refuses_experts() -> None:
+    plan = _plan(dp=8, fsdp="zero1")
+    experts = asked(model="qwen3-30b-a3b").size
+    with pytest.raises(UnsupportedError, match="experts"):
+        replace(plan, question=replace(plan.question, size=experts)).to("megatron")
