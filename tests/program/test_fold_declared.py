@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from program_equality import differences
 
+from gpuscope.program.fold import capture_folded
 from gpuscope.program.fold_declared import EqualLayers, deepened
-from gpuscope.program.fold_depth import Tree
+from gpuscope.program.fold_depth import Tree, least_captured, shallow_depth
 from gpuscope.program.fold_layers import NotFoldableError
 from gpuscope.program.types import ModuleInfo
 
@@ -44,7 +47,6 @@ def test_a_false_declaration_is_noticed() -> None:
 
 def test_a_capture_by_declaration_is_the_capture_by_looking() -> None:
     pytest.importorskip("torch")
-    from gpuscope.program.fold import capture_folded
     from gpuscope.program.models.parallel.options import ParallelOptions
     from gpuscope.program.models.settings import WorkloadOptions
     from gpuscope.program.workload import resolve
@@ -60,3 +62,21 @@ def test_a_capture_by_declaration_is_the_capture_by_looking() -> None:
     assert declared.modules == looked.modules
     assert declared.parameters == looked.parameters
     assert differences(declared, looked) == []
+
+
+def test_of_a_model_that_is_known_to_be_shallow_nothing_is_built() -> None:
+    def build() -> Callable[[], object]:
+        raise AssertionError("it was built")
+
+    def at_depth(layers: int) -> Callable[[], Callable[[], object]]:
+        return build
+
+    with pytest.raises(NotFoldableError, match="9 layers are too few"):
+        capture_folded(build, at_depth, declared=EqualLayers(9))
+    with pytest.raises(NotFoldableError, match="could not be read"):  # ten may pay: it looks
+        capture_folded(build, at_depth, declared=EqualLayers(10))
+
+
+def test_the_least_depth_is_that_of_the_plainest_model() -> None:
+    depth = shallow_depth({"layers": ["a"] * 40})
+    assert least_captured() == 2 * depth - 1

@@ -19,6 +19,7 @@ from gpuscope.errors import GpuscopeError
 from gpuscope.program.fold_depth import (
     Tree,
     check_shallow,
+    least_captured,
     read_tree,
     shallow_depth,
     stacks_of,
@@ -114,6 +115,9 @@ def capture_folded(
     """
     from gpuscope.program.capture import capture, without_garbage_collection
 
+    # Of what is known to be shallow nothing need be built to see that it does not pay.
+    if declared is not None and least_captured() > largest_share * declared.depth:
+        raise NotFoldableError(f"{declared.depth} layers are too few")
     started = time.perf_counter()
     with without_garbage_collection():
         whole, lists, depth = _read(build, at_depth, world, declared)

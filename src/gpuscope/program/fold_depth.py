@@ -15,7 +15,15 @@ from gpuscope.program.fold_layers import NotFoldableError, Stack
 from gpuscope.program.types import ModuleInfo
 from gpuscope.program.world import World
 
-__all__ = ["Tree", "check_shallow", "read_tree", "shallow_depth", "stacks_of", "varying_lists"]
+__all__ = [
+    "Tree",
+    "check_shallow",
+    "least_captured",
+    "read_tree",
+    "shallow_depth",
+    "stacks_of",
+    "varying_lists",
+]
 
 _PERIODS = range(1, 9)
 _LEADS = range(1, 9)
@@ -181,6 +189,12 @@ def shallow_depth(lists: dict[str, list[object]]) -> int:
             continue
         return depth
     raise NotFoldableError("no depth suits all lists of layers")
+
+
+def least_captured() -> int:
+    """Layers that are captured at least, in two captures, to see that any model repeats."""
+    period = min(_PERIODS)
+    return 2 * (min(_LEADS) + 2 * period + 1) - period
 
 
 def _smallest_depth(path: str, layers: list[object]) -> int:
