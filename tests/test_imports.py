@@ -50,12 +50,13 @@ ALLOWED = {
     "planning": "errors hardware program cost timeline capturing api",
     "invariants": "errors hardware cost timeline analysis run",
     "serving": f"{_TO_RUNS} atomic capturing api loading measurement",
+    "guarding": f"{_TO_RUNS} atomic api",
     "doctor": f"{_TO_TIME} analysis measurement explanation",
     "watch": "errors atomic hardware analysis run loading measurement explanation",
     "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants"
-    " serving",
+    " serving guarding",
     "cli": f"{_TO_RUNS} atomic capturing kept api sweeping loading measurement explanation"
-    " kernel_lens learn doctor watch advice planning views serving",
+    " kernel_lens learn doctor watch advice planning views serving guarding",
     "__main__": "cli",
 }
 """What each room may import."""

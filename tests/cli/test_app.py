@@ -316,6 +316,17 @@ SURFACE = {
         "--lang",
     ],
     "compare": ["FILES", "--json", "--report", "--figures", "--lang"],
+    "guard": [
+        "--config",
+        "--only",
+        "--update",
+        "--markdown",
+        "--annotations",
+        "--json",
+        "--no-cache",
+        "--lang",
+        "--quiet",
+    ],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],
     "cache": ["--clear", "--json", "--lang"],
@@ -383,7 +394,7 @@ def test_help_is_fast() -> None:
 def test_help_names_every_verb_and_the_exit_codes() -> None:
     text = CliRunner().invoke(application.app, ["--help"]).output
     assert all(f"  {verb.partition(' ')[0]} " in text for verb in SURFACE)
-    assert "Exit codes: 0 done; 1 unexpected error, or nothing measured (load); 2 wrong" in text
+    assert "Exit codes: 0 done; 1 unexpected error, nothing measured (load), or worse than" in text
     assert CliRunner().invoke(application.app, ["--version"]).output == f"gpuscope {__version__}\n"
 
 

@@ -101,7 +101,7 @@ def compare(a: Run, b: Run) -> Comparison:
     one, two = a.analysis, b.analysis
     names = _names(a, b)
     difference = two.step_s - one.step_s
-    classes = _table(*_alike(one.classes, two.classes))
+    classes = row_table(*_alike(one.classes, two.classes))
     alike = of_one_step(a) == of_one_step(b)
     speedup = one.step_s / two.step_s if alike and two.step_s > 0 else None
     return Comparison(
@@ -112,7 +112,7 @@ def compare(a: Run, b: Run) -> Comparison:
         difference_s=difference,
         speedup=speedup,
         classes=classes,
-        kinds=_table(_with_idle(one, one.kinds), _with_idle(two, two.kinds)),
+        kinds=row_table(_with_idle(one, one.kinds), _with_idle(two, two.kinds)),
         operators=_operators(a, b),
         phases=_phases(one, two),
         modules=_modules(one, two),
@@ -147,9 +147,7 @@ def _not_alike(names: tuple[Text, Text], a: Run, b: Run) -> Text:
 def _operators(a: Run, b: Run) -> tuple[Difference, ...]:
     """Operators side by side, by family, with the kernel that each run chose."""
     one, two = a.analysis, b.analysis
-    rows = _table(
-        _with_idle(one, _by_family(one.operators)), _with_idle(two, _by_family(two.operators))
-    )
+    rows = row_table(operator_shares(one), operator_shares(two))
     if a.timeline.recorded is None or b.timeline.recorded is None:
         return rows
     chosen = chosen_kernels(a.timeline), chosen_kernels(b.timeline)
@@ -220,7 +218,7 @@ def _modules(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
     """
     if not (_knows_parts(one) and _knows_parts(two)):
         return ()
-    return _table(_module_shares(one), _module_shares(two))
+    return row_table(_module_shares(one), _module_shares(two))
 
 
 def _knows_parts(analysis: Analysis) -> bool:
@@ -241,7 +239,7 @@ def _phases(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
     """Phases side by side; empty where a run does not know its phases."""
     if not one.phases or not two.phases:
         return ()
-    return _table(_with_idle(one, one.phases), _with_idle(two, two.phases))
+    return row_table(_with_idle(one, one.phases), _with_idle(two, two.phases))
 
 
 def _names(a: Run, b: Run) -> tuple[Text, Text]:
@@ -275,8 +273,13 @@ def _joined(shares: Sequence[Share]) -> tuple[Share, ...]:
     return (*(share for share in shares if share not in parts), whole)
 
 
-def _table(a: Sequence[Share], b: Sequence[Share]) -> tuple[Difference, ...]:
-    """Pair rows by label."""
+def operator_shares(analysis: Analysis) -> tuple[Share, ...]:
+    """Return a step by operator family, idle time included: the rows add up to it."""
+    return _with_idle(analysis, _by_family(analysis.operators))
+
+
+def row_table(a: Sequence[Share], b: Sequence[Share]) -> tuple[Difference, ...]:
+    """Return two breakdowns side by side: rows of one label in one, largest difference first."""
     one, two = {share.label: share for share in a}, {share.label: share for share in b}
     labels = list(dict.fromkeys((*one, *two)))
     whole = sum(abs(_time(two, label) - _time(one, label)) for label in labels)

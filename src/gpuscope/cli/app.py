@@ -20,7 +20,8 @@ from gpuscope.document.printable import set_doors
 from gpuscope.document.text import Text
 
 _EPILOG = Text(
-    "Exit codes: 0 done; 1 unexpected error, or nothing measured (load); 2 wrong input or a "
+    "Exit codes: 0 done; 1 unexpected error, nothing measured (load), or worse than the baseline "
+    "(guard); 2 wrong input or a "
     "workload that cannot be predicted; 3 does not fit (predict: only with --must-fit; measure: "
     "out of memory), or doctor found an error; 130 interrupted."
 )
@@ -62,6 +63,7 @@ VERBS: tuple[str, ...] = (
     "profile",
     "analyze",
     "compare",
+    "guard",
     "advise",
     "plan",
     "optimize",

@@ -1,0 +1,171 @@
+"""The baseline: what workloads took when it was last written; TOML, sorted, one fact a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuscope.analysis.types import Share
+from gpuscope.atomic import write_atomically
+from gpuscope.document.text import Text
+from gpuscope.errors import UPDATE, InputFileError
+from gpuscope.guarding.facts import Facts
+from gpuscope.guarding.settings import read_toml
+
+SCHEMA_VERSION = 1
+"""Of the file; a newer one is refused."""
+
+_AGAIN = Text("Type: gpuscope guard --update")
+_SCALARS = ("step_time_s", "launches", "peak_memory_bytes", "graph_breaks", "communication_bytes")
+_MARKS = ("<<<<<<< ", ">>>>>>> ", "||||||| ")
+
+Key = tuple[str, str]
+"""Names of a workload and of what it runs on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Figures that hold.
+
+    Attributes:
+        versions: of what they were predicted with.
+        facts: by workload and device.
+    """
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[Key, Facts] = field(default_factory=dict)
+
+
+def write_baseline(baseline: Baseline, path: Path) -> None:
+    """Write a baseline, whole or not at all.
+
+    Raises:
+        InputFileError: it cannot be written.
+    """
+    write_atomically(path, "\n".join(_written(baseline)) + "\n")
+
+
+def _written(baseline: Baseline) -> Iterator[str]:
+    yield "# What gpuscope predicts for this project. Written by: gpuscope guard --update"
+    yield f"version = {SCHEMA_VERSION}"
+    yield ""
+    yield "[versions]"
+    yield from (f"{name} = {_text(baseline.versions[name])}" for name in sorted(baseline.versions))
+    for name, device in sorted(baseline.facts):
+        facts = baseline.facts[name, device]
+        table = f"runs.{_text(name)}.{_text(device)}"
+        yield f"\n[{table}]"
+        yield from (f"{fact} = {_number(getattr(facts, fact))}" for fact in sorted(_SCALARS))
+        yield f"\n[{table}.findings]"
+        for kind in sorted(facts.findings):
+            gain = facts.findings[kind]
+            yield f"{kind} = {'true' if gain is None else _number(gain)}"
+        yield f"\n[{table}.memory]"
+        yield from (f"{_text(part)} = {facts.memory[part]}" for part in sorted(facts.memory))
+        yield f"\n[{table}.operators]"
+        for share in sorted(facts.operators, key=lambda share: share.label):
+            yield f"{_text(share.label)} = {_row(share)}"
+
+
+def _row(share: Share) -> str:
+    cells = [f"time_s = {_number(share.time_s)}"]
+    for name, value in (
+        ("launches", share.count),
+        ("flops", share.flops),
+        ("bytes", share.moved_bytes),
+    ):
+        if value:
+            cells.append(f"{name} = {_number(value)}")
+    return f"{{ {', '.join(cells)} }}"
+
+
+def _text(text: str) -> str:
+    """A TOML string; JSON's escapes are TOML's, but for characters beyond 16 bits and DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _number(value: float) -> str:
+    """Numbers without blanks or signs that TOML does not know; a whole one without a point."""
+    if float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(float(value))
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline.
+
+    Raises:
+        InputFileError: there is none, it is broken, of a newer version, or holds the marks of a
+            merge.
+    """
+    if not path.exists():
+        raise InputFileError(Text("There is no baseline {path} yet.", path=path), "", _AGAIN)
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InputFileError(
+            Text("{path} cannot be read.", path=path), f"{error}.", _AGAIN
+        ) from None
+    for number, line in enumerate(lines, start=1):
+        if line.startswith(_MARKS):
+            raise InputFileError(
+                Text(
+                    "{path} holds the marks of a merge, in line {number}.", path=path, number=number
+                ),
+                Text("It is made anew from the merged sources, not merged by hand."),
+                _AGAIN,
+            )
+    content = read_toml(path, _AGAIN)
+    if content.get("version") != SCHEMA_VERSION:
+        raise InputFileError(
+            Text("{path} is no baseline of this version of gpuscope.", path=path),
+            Text("It says version = {found}.", found=str(content.get("version"))),
+            UPDATE if _newer(content.get("version")) else _AGAIN,
+        )
+    try:
+        return _baseline(content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputFileError(
+            Text("{path} is broken.", path=path),
+            Text("Missing or wrong in it: {what}.", what=str(error)),
+            _AGAIN,
+        ) from None
+
+
+def _newer(found: object) -> bool:
+    return isinstance(found, int) and found > SCHEMA_VERSION
+
+
+def _baseline(content: Mapping[str, Any]) -> Baseline:
+    return Baseline(
+        {str(name): str(value) for name, value in content["versions"].items()},
+        {
+            (name, device): _facts(table)
+            for name, devices in content.get("runs", {}).items()
+            for device, table in devices.items()
+        },
+    )
+
+
+def _facts(table: Mapping[str, Any]) -> Facts:
+    return Facts(
+        step_time_s=float(table["step_time_s"]),
+        **{name: int(table[name]) for name in _SCALARS[1:]},
+        findings={
+            kind: None if gain is True else float(gain) for kind, gain in table["findings"].items()
+        },
+        memory={part: int(value) for part, value in table["memory"].items()},
+        operators=tuple(
+            Share(
+                label,
+                float(row["time_s"]),
+                int(row.get("launches", 0)),
+                float(row.get("flops", 0)),
+                float(row.get("bytes", 0)),
+            )
+            for label, row in table["operators"].items()
+        ),
+    )

@@ -1,0 +1,82 @@
+"""`gpuscope guard`, from the settings to the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuscope.cli.app import app
+
+WORKLOAD = """
+import torch
+from torch import nn
+
+
+def build():
+    model = nn.Linear(64, 64).cuda()
+    x = torch.randn(8, 64, device="cuda")
+
+    def step():
+        return model(x)
+
+    return step
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPUSCOPE_LANG", "en")
+    monkeypatch.chdir(tmp_path)
+    Path("work.py").write_text(WORKLOAD)
+    Path("gpuscope.toml").write_text('on = ["h100"]\n[workloads.w]\nrun = "work.py:build"\n')
+    return tmp_path
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(app, ["guard", *arguments])
+
+
+def test_a_change_that_makes_it_worse_is_found(project: Path) -> None:
+    assert "Type: gpuscope guard --update" in invoke().stderr
+    assert invoke("--update").exit_code == 0
+    held = invoke("--json")
+    assert held.exit_code == 0
+    assert json.loads(held.stdout)["failed"] is False
+    Path("work.py").write_text(WORKLOAD.replace("model(x)", "model(x).sin()"))
+    worse = invoke("--annotations", "github", "--markdown", "c.md")
+    assert worse.exit_code == 1
+    assert "aten::sin: 1 more launch" in worse.stdout
+    assert "::error file=work.py,line=11::w on h100: launches" in worse.stdout
+    assert "aten::sin" in Path("c.md").read_text()
+
+
+def test_what_cannot_be_predicted_leaves_the_baseline_alone(project: Path) -> None:
+    Path("gpuscope-baseline.toml").write_text("mine")
+    Path("work.py").write_text("def build():\n    raise KeyError('x')\n")
+    failed = invoke("--update")
+    assert failed.exit_code == 2
+    assert "The workload 'w' cannot be predicted" in failed.stderr
+    Path("gpuscope.toml").write_text('on = ["h1000"]\n[workloads.w]\nrun = "work.py:build"\n')
+    unknown = invoke("--update")
+    assert unknown.exit_code == 2
+    assert "h100" in unknown.stderr
+    assert Path("gpuscope-baseline.toml").read_text() == "mine"
+
+
+def test_a_baseline_does_not_depend_on_the_hash_seed(project: Path) -> None:
+    made = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(
+            [sys.executable, "-m", "gpuscope", "guard", "--update", "-q"],
+            check=True,
+            env=environment,
+        )
+        made.append(Path("gpuscope-baseline.toml").read_bytes())
+    assert made[0] == made[1]
