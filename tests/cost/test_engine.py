@@ -170,6 +170,20 @@ def test_exactly_the_usable_share_fits(residency) -> None:
     assert not again(11)
 
 
+def test_what_was_picked_of_a_large_table_is_there_for_the_same_indices_alone(residency) -> None:
+    small = H200.replace(l2_bytes=16 * MIB)
+    lookup, table = "aten::embedding", mib(0, 100)
+    flags = residency(
+        small,
+        call("aten::relu", [mib(5, 2)], [mib(6, 2)]),
+        call(lookup, [table, tensor(1, 1024)], [mib(2, 2)]),
+        call("aten::relu", [mib(6, 2)], [mib(7, 2)]),  # a look-up does not push out 100 MiB
+        call(lookup, [table, tensor(1, 1024)], [mib(3, 2)]),
+        call(lookup, [table, tensor(4, 1024)], [mib(3, 2)]),
+    )
+    assert flags == [(False,), (False, False), (True,), (True, True), (False, False)]
+
+
 def test_views_touch_nothing(residency) -> None:
     small = H200.replace(l2_bytes=16 * MIB)
     flags = residency(

@@ -112,3 +112,11 @@ def test_recorded_calls() -> None:
 def test_time_grows_with_size() -> None:
     times = [seconds(run("gelu", (dense(n),), (dense(n),))) for n in (10**k for k in range(2, 10))]
     assert times == sorted(times)
+
+
+def test_values_of_the_host_go_over_before_a_choice() -> None:
+    mask, number = dense(512, 512, dtype="bool"), on_host(dense())
+    names = [k.name for k in run("where", (mask, number, number), (dense(512, 512),), hot=True)]
+    assert names == ["memcpy_h2d_pageable"] * 2 + ["elementwise_strided_where"]
+    x = dense(512, 512)
+    assert len(run("where", (mask, x, x), (x,))) == 1

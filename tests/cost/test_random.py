@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from memory_work import dense, median_error, one, run
 
 N = 2**24
@@ -31,3 +32,13 @@ def test_a_permutation_sorts_random_keys() -> None:
 
 def test_recorded_calls() -> None:
     assert median_error("native_dropout", "randn_like", "bernoulli_") < 0.25
+
+
+def test_each_thread_of_dropout_seeds_its_generator() -> None:
+    """A thread an element up to what fits at once: 1.9 us for 110,592 elements, 2.9 for 524,288 and
+    14.9 for 8.4 million of 16 bits on an H200."""
+    for count, us in ((110592, 1.9), (524288, 2.9), (8388608, 14.9)):
+        x = dense(count, dtype="bfloat16")
+        made = one("native_dropout", (x,), (x, dense(count, dtype="bool")), hot=True, p=0.1)
+        assert made.duration_s == pytest.approx(us * 1e-6, rel=0.15)
+        assert made.grid == min(count // 256, 132 * 8)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import hypot
+from math import hypot, inf
 
 from gpuscope.cost import data_sized
 from gpuscope.cost.attention_plans import TOLD, Plans
+from gpuscope.cost.bandwidth import SECTOR_BYTES
 from gpuscope.cost.host import HostModel
 from gpuscope.cost.identity import Same
 from gpuscope.cost.registry import Constants, Work, model_for
@@ -327,6 +328,20 @@ def _signature(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
     return tuple(_one(spec) for spec in specs)
 
 
+_PICKED = frozenset({"aten::embedding", "aten::index_select", "aten::gather"})
+_PICKED_LOSS = "aten::nll_loss_forward"
+
+
+def _picked_bytes(op: Op) -> float:
+    """Bytes that indices pick of an operator's first input; infinite where none do."""
+    if op.name in _PICKED and op.outputs:
+        single = op.name == "aten::gather"
+        return op.outputs[0].numel * (SECTOR_BYTES if single else op.outputs[0].itemsize)
+    if op.name == _PICKED_LOSS and len(op.inputs) > 1:
+        return float(op.inputs[1].numel * SECTOR_BYTES)
+    return inf
+
+
 @lru_cache(maxsize=4)
 def _residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, ...], ...]:
     """Per operator and input, whether the input is likely still in L2.
@@ -338,7 +353,7 @@ def _residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, 
     if not usable:
         return tuple((False,) * len(op.inputs) for op in ops.value)
     clock = 0.0
-    last: dict[int, float] = {}
+    last: dict[int | tuple[int, ...], float] = {}
     out = []
     for op in ops.value:
         if op.view:
@@ -348,7 +363,16 @@ def _residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, 
         for spec in op.inputs:
             before = last.get(spec.storage)
             flags.append(before is not None and clock - before + spec.touched_bytes <= usable)
+        touched: dict[int | tuple[int, ...], float]
         touched = {s.storage: s.touched_bytes for s in (*op.inputs, *op.outputs)}
+        picked = _picked_bytes(op)
+        if op.inputs and picked < op.inputs[0].touched_bytes:
+            # The table itself is not in the cache, but what these indices pick of it is.
+            del touched[op.inputs[0].storage]
+            key = tuple(t.storage for t in op.inputs)
+            before = last.get(key)
+            flags[0] |= before is not None and clock - before + picked <= usable
+            touched[key] = picked
         clock += sum(touched.values())
         for storage in touched:
             last[storage] = clock

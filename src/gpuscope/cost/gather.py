@@ -12,7 +12,7 @@ from math import ceil, prod
 from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.elementwise import elementwise
-from gpuscope.cost.reduction import memset_kernel, reduce_kernels
+from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.sort import key_sort
 from gpuscope.cost.transfer import link_copy
@@ -440,13 +440,19 @@ def masked_select(work: Work) -> tuple[Kernel, ...]:
     "aten::one_hot",
 )
 def count(work: Work) -> tuple[Kernel, ...]:
-    """Counting by atomics, or a binary search for each element."""
+    """A binary search for each element, or counting in shared memory, added up by atomics."""
     if not work.inputs or not work.inputs[0].numel or not work.outputs:
         return ()
     items = work.inputs[-1].numel if "search" in work.op.name else work.inputs[0].numel
     read = reads(work).total
+    histogram = work.op.name in ("aten::bincount", "aten::histc", "aten::histogram")
     body = element_kernel(
-        work, work.op.name.rpartition("::")[2], "count", items, read, written(work)
+        work,
+        work.op.name.rpartition("::")[2],
+        "histogram" if histogram else "count",
+        items,
+        read,
+        written(work),
     )
     if work.op.name in ("aten::searchsorted", "aten::bucketize"):
         return (body,)
@@ -461,8 +467,8 @@ def count(work: Work) -> tuple[Kernel, ...]:
                 link_copy(work, 8.0, "d2h", True),
             )
         )
-        return *ends, memset_kernel(work), fill_kernel(work, work.outputs[0]), body
-    return memset_kernel(work), fill_kernel(work, work.outputs[0]), body
+        return *ends, fill_kernel(work, work.outputs[0]), body
+    return fill_kernel(work, work.outputs[0]), body
 
 
 @kernel_model("aten::_unique2", "aten::_unique", "aten::unique_dim", "aten::unique_consecutive")

@@ -110,7 +110,8 @@ def _walk_s(work: Work, key: str, rows: int, wide: TensorSpec) -> float:
     at = 2 if key.endswith("backward") and len(work.op.inputs) > 2 else 1
     if not is_hot(work, at):
         each += get(f"{key}.far_target_s")
-    each += missed_share(machine(work), wide.nbytes, 1, 1) * get(f"{key}.far_value_s")
+    if key.endswith("backward") or not is_hot(work, 0):
+        each += missed_share(machine(work), wide.nbytes, 1, 1) * get(f"{key}.far_value_s")
     return get(f"{key}.base_s") + ceil(rows / threads) * each
 
 

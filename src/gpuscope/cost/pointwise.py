@@ -13,6 +13,7 @@ from gpuscope.cost.copy import copy_kernel
 from gpuscope.cost.elementwise import converts, elementwise
 from gpuscope.cost.elementwise_names import CHEAP, HEAVY, SPECIAL, TRANSCENDENTAL, operators
 from gpuscope.cost.registry import KernelModel, Work, kernel_model
+from gpuscope.cost.transfer import link_copy
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 
@@ -81,7 +82,13 @@ def where(work: Work) -> tuple[Kernel, ...]:
         from gpuscope.cost.gather import nonzero
 
         return nonzero(work)
-    return elementwise(work, name="where", casting=converts(work.inputs))
+    # Values of the host go over before: others take one as a number in the launch, this does not.
+    sent = [t for t in work.op.inputs if t.device == "host" and not t.shape]
+    copies = tuple(link_copy(work, float(t.itemsize), "h2d", t.pinned) for t in sent)
+    if sent:
+        there = tuple(replace(t, device="device") if t in sent else t for t in work.op.inputs)
+        work = replace(work, op=replace(work.op, inputs=there))
+    return *copies, *elementwise(work, name="where", casting=converts(work.inputs))
 
 
 @kernel_model("aten::masked_fill", "aten::masked_fill_")

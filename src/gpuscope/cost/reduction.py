@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil, log2, prod
 
-from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, reads, written
+from gpuscope.cost.bandwidth import Launch, Reads, is_hot, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel
+from gpuscope.cost.elementwise import elementwise, turning_cycles
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
@@ -173,7 +174,8 @@ def reduce_kernels(
             total if hot else 0.0,
             out_bytes,
             items=spec.numel,
-            cycles=_clocks(work, name, way, arithmetic, length, spec.numel // length),
+            cycles=_clocks(work, name, way, arithmetic, length, spec.numel // length)
+            + _apart(work, spec, dims, way) / (length if way == "rows" else 1.0),
             overlap=get("reduction.overlap"),
             loads=steps * get(f"reduction.{way}.load") * _step(work, name),
             grid=plan.grid,
@@ -227,6 +229,33 @@ _RESULT_CLOCKS = {
 a row hand each other more than one number."""
 
 
+_SUM_CLOCKS = 52.0
+"""Likewise of a sum's or a mean's result: rows of 16 to 512 values in recorded calls."""
+
+_COLUMN_CLOCKS = 0.85
+"""Clocks of a result of a column: its offset and its store, which few values do not hide."""
+
+_APART_CLOCKS = 12.0
+"""Clocks more where a row's place takes divisions, since the rows do not lie one after another."""
+
+
+def _apart(work: Work, spec: TensorSpec, dims: Sequence[int], way: str) -> float:
+    """Clocks, of a row or of a column's value, that the order of the input's dimensions costs.
+
+    Results are written in order; neighbouring threads that sum up columns then read far from each
+    other where the input is laid out otherwise, a cache line each.
+    """
+    if not work.outputs or spec.is_contiguous:
+        return 0.0
+    if way == "rows":
+        return _APART_CLOCKS
+    kept = [d for d in range(len(spec.shape)) if d not in dims]
+    shape = tuple(spec.shape[d] for d in kept)
+    taken = TensorSpec(shape, tuple(spec.stride[d] for d in kept), spec.dtype)
+    ordered = tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+    return turning_cycles(work, taken, TensorSpec(shape, ordered, spec.dtype))
+
+
 _BY_COLUMN = {
     "argmax": 0.6,
     "argmin": 0.6,
@@ -268,7 +297,9 @@ def _clocks(work: Work, name: str, way: str, arithmetic: float, length: int, out
     if way == "columns" and name in _BY_COLUMN:
         return get(f"reduction.{_same(name)}.column_cycles")
     if name not in _RESULT_CLOCKS or way == "columns" or outputs < 2:
-        return get(f"reduction.{way}.cycles") * arithmetic
+        result = _SUM_CLOCKS * min(length, _WARP) / _WARP if way == "rows" else _COLUMN_CLOCKS
+        own = result / length if outputs > 1 else 0.0
+        return get(f"reduction.{way}.cycles") * arithmetic + own
     result = _RESULT_CLOCKS[name] * min(length, _WARP) / _WARP  # narrow rows share a warp
     each = get(f"reduction.{_same(name)}.value_cycles")
     return each + result * get(f"reduction.{_same(name)}.result", "reduction.result") / length
@@ -321,20 +352,40 @@ def reduce(work: Work) -> tuple[Kernel, ...]:
     spec = work.op.inputs[0]
     short = work.op.name.rpartition("::")[2]
     if len(work.inputs) > 1 and short in ("max", "min"):
-        from gpuscope.cost.elementwise import elementwise
-
         return elementwise(work, name=short)
     if spec.device != "device" or not spec.numel:
         return ()
-    return reduce_kernels(
+    if short in ("max", "min") and len(work.outputs) == 1:
+        short = f"a{short}"  # of the whole tensor: no place is kept
+    before, spec, hot = widened(work, spec) if short in _WIDENED else ((), spec, is_hot(work, 0))
+    made = reduce_kernels(
         work,
         spec,
         reduced_dims(work, spec),
         name=short,
-        hot=is_hot(work, 0),
+        hot=hot,
         out_bytes=written(work),
         arithmetic=_ARITHMETIC.get(short, 1.0),
     )
+    return (*before, *made)
+
+
+_WIDENED = frozenset({"sum", "nansum", "prod", "mean"})
+"""Reductions whose input is converted to the result's type before."""
+
+
+def widened(work: Work, spec: TensorSpec) -> tuple[tuple[Kernel, ...], TensorSpec, bool]:
+    """What converts the input to the result's type, what is then reduced, and whether it is hot.
+
+    Whole numbers and masks are copied to int64 (ReduceOpsUtils.h, make_reduction); 16-bit floats
+    that come to float32 are converted as they are loaded.
+    """
+    target, hot = work.outputs[0].dtype, is_hot(work, 0)
+    if spec.dtype == target or (spec.dtype in ("float16", "bfloat16") and target == "float32"):
+        return (), spec, hot
+    wide = TensorSpec(spec.shape, spec.stride, target)
+    copy = copy_kernel(work, spec, wide, hot)
+    return (copy,), wide, wide.nbytes * 2 <= machine(work).l2_bytes
 
 
 @kernel_model("aten::logsumexp", "aten::_logcumsumexp")
@@ -368,13 +419,21 @@ def scan(work: Work) -> tuple[Kernel, ...]:
     """
     if not work.outputs or not work.outputs[0].numel:
         return ()
-    spec = work.op.inputs[0]
+    given = work.op.inputs[0]
+    if given.device == "device" and given.dtype != work.outputs[0].dtype:
+        spec = replace(work.outputs[0], storage=-1)
+        copy = copy_kernel(work, given, spec, is_hot(work, 0))
+        hot = spec.nbytes * 2 <= machine(work).l2_bytes
+        return copy, *_scan(work, spec, Reads(0.0, spec.nbytes) if hot else Reads(spec.nbytes, 0.0))
+    return _scan(work, given, reads(work, (0,)))
+
+
+def _scan(work: Work, spec: TensorSpec, read: Reads) -> tuple[Kernel, ...]:
     rank = len(spec.shape)
     dim = work.op.args.get("dim", 0)
     at = int(dim) % rank if rank and isinstance(dim, int) else 0
     length = spec.shape[at] if rank else 1
     rows = max(1, spec.numel // max(length, 1))
-    read = reads(work, (0,))
     get = work.constants.value
     m = machine(work)
     if rows == 1:
@@ -415,6 +474,7 @@ def scan(work: Work) -> tuple[Kernel, ...]:
         )
         return (kernel(work, body),)
     across = scan_threads(rows, length)
+    depth = log2(across)
     per_block = max(1, 512 // across)
     passes = ceil(length / (2 * across))
     body = Launch(
@@ -424,12 +484,14 @@ def scan(work: Work) -> tuple[Kernel, ...]:
         read.hot,
         written(work),
         items=float(rows * passes * 2 * across),
-        cycles=get("reduction.scan.cycles"),
+        cycles=get("reduction.scan.tree_cycles") * (8 + depth),
         grid=max(1, ceil(rows / per_block)),
         block=512,
         resident=max(1, (m.threads_per_unit or 2048) // 512),
-        loads=0.0,
-        chain_s=get("reduction.scan.base_s") + passes * get("reduction.scan.step_s"),
+        # Each pass loads, then sums up and down a tree as deep as the row has threads.
+        loads=passes,
+        chain_s=get("reduction.scan.base_s")
+        + passes * (get("reduction.scan.step_s") + depth * get("reduction.scan.depth_s")),
         dtype=spec.dtype,
         family="reduction.scan",
     )

@@ -8,7 +8,7 @@ rows are sorted by one block each. Selection of the k largest finds the k-th val
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
+from math import ceil, log2
 
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
@@ -249,6 +249,21 @@ def _several_blocks(rows: int, columns: int) -> bool:
     return columns >= 400
 
 
+_FULL_THREADS = 192
+"""Threads of a row's block from which its fixed work no longer grows with them."""
+
+
+def _phases(columns: int) -> float:
+    """Share of the dependent passes of a row of 1,024 values or more that a shorter one takes.
+
+    The search ends where one candidate is left: two bits more for each factor of four in the
+    length, after some four passes over signs and exponents that most values share; two more passes
+    write the result. A single value is found in the first.
+    """
+    passes = 1.0 if columns == 1 else min(9.0, 4.0 + log2(columns) / 2)
+    return (passes + 2) / 11
+
+
 @kernel_model("aten::topk", "aten::kthvalue")
 def topk(work: Work) -> tuple[Kernel, ...]:
     """The k largest of each row."""
@@ -259,28 +274,21 @@ def topk(work: Work) -> tuple[Kernel, ...]:
     k = work.outputs[0].numel // max(rows, 1)
     get = work.constants.value
     ordered: tuple[Kernel, ...] = ()
-    if k > 1:
-        base_s = get("sort.few.base_s")
+    if k > 1 and work.op.args.get("sorted", True):
+        base_s, cycles = get("sort.few.small_s"), get("sort.few.small_cycles")
         if k > 32:
             base_s = get("sort.few.radix_s") + spec.itemsize * 0.4e-6
+            cycles = get("sort.few.cycles") * max(1.0, k / 64)
         ordered = (
-            _block_rows(
-                work,
-                "sort_rows_in_place",
-                rows,
-                32,
-                32,
-                base_s,
-                get("sort.few.cycles") * max(1.0, k / 64),
-                written(work),
-            ),
+            _block_rows(work, "sort_rows_in_place", rows, 32, 32, base_s, cycles, written(work)),
         )
     if not _several_blocks(rows, columns):
         threads = min(1024, max(32, ceil(columns / 32) * 32))
         # The k-th is found two bits at a time, each time over the whole row.
         base = get("sort.topk.base_s")
-        base += spec.itemsize * (get("sort.topk.byte_s") + columns * get("sort.topk.value_s"))
-        cycles = get("sort.topk.row_cycles") * spec.itemsize
+        bytes_s = get("sort.topk.byte_s") * _phases(columns)
+        base += spec.itemsize * (bytes_s + columns * get("sort.topk.value_s"))
+        cycles = get("sort.topk.row_cycles") * spec.itemsize * min(1.0, threads / _FULL_THREADS)
         cycles += columns * spec.itemsize * get("sort.topk.value_cycles")
         resident = max(1, 2048 // threads)
         size = float(spec.nbytes)
