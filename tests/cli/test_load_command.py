@@ -24,10 +24,13 @@ def load(server: Server, *more: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_a_table_and_what_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("names", [("--answer", "--output"), ("--output", "--save")])
+def test_a_table_and_what_is_saved(
+    names: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gpuscope.serving.client.pace.LEAST_LATE_S", 9.0)  # a busy machine is let
     file = tmp_path / "run.json"
-    code, text = load(Server(), "--output", "6", "--save", str(file), "--slo", "ttft<9s")
+    code, text = load(Server(), names[0], "6", names[1], str(file), "--slo", "ttft<9s")
     assert code == 0, text
     assert "12 of 12 requests finished" in text
     assert "Fewer than 30 finished requests have no P99." in text

@@ -43,8 +43,8 @@ def load_command(
     input: Annotated[
         str, typer.Option(help=Text("Tokens of a prompt: 512, 256..1024, lognormal:512,0.8."))
     ] = "512",
-    output: Annotated[
-        str, typer.Option(help=Text("Tokens of an answer, likewise; NAME.json.gz: as --save."))
+    answer: Annotated[
+        str, typer.Option(help=Text("Answer tokens, likewise. --output N is the same."))
     ] = "128",
     arrivals: Annotated[
         str, typer.Option(help=Text("poisson, gamma, constant or steps:2x30,8x30 (rate x s)."))
@@ -69,9 +69,10 @@ def load_command(
     engine_log: Annotated[
         Path | None, typer.Option(metavar="FILE", help=Text("vLLM's log of its iterations."))
     ] = None,
-    save: Annotated[
+    output: Annotated[
         Path | None, typer.Option(metavar="FILE", help=Text("Save the run, for compare."))
     ] = None,
+    save: Annotated[Path | None, typer.Option(hidden=True)] = None,  # its former name
     as_json: Annotated[bool, typer.Option("--json", help=Text("Print the JSON document."))] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=Text("No progress."))] = False,
     lang: Annotated[str | None, typer.Option(help=Text("Language: en or zh."))] = None,
@@ -80,14 +81,15 @@ def load_command(
     from gpuscope.atomic import check_writable
     from gpuscope.cli.progress import progress
     from gpuscope.serving.client.load_test import load_test, parse_time
+    from gpuscope.serving.lengths import answer_and_file
     from gpuscope.serving.slo import parse_slo
     from gpuscope.views.i18n import choose_language, tr
 
     language = choose_language(lang)
-    if output.endswith((".json", ".json.gz")):
-        save, output = save or Path(output), "128"
-    if save is not None:
-        check_writable(save)
+    answer, output = answer_and_file(answer, output)
+    output = output or save
+    if output is not None:
+        check_writable(output)
     limits = parse_slo(slo) if slo else ()
     with progress(quiet) as say:
         found = load_test(
@@ -98,7 +100,7 @@ def load_command(
             for_s=parse_time(lasts) if lasts else None,
             count=requests,
             input=input,
-            output=output,
+            output=answer,
             arrivals=arrivals,
             burstiness=burstiness,
             shared=shared,
@@ -111,7 +113,7 @@ def load_command(
             engine_log=str(engine_log) if engine_log else None,
             on_progress=lambda done: say(tr("{count} requests done", language, count=done)),
         )
-    _show(found, limits, save, as_json, language, quiet)
+    _show(found, limits, output, as_json, language, quiet)
     if "void" in found.client:
         raise typer.Exit(VOID)
 

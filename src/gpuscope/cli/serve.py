@@ -76,12 +76,11 @@ def serve_command(
     quiet: Quiet = False,
 ) -> None:
     """Predict how an engine serves a model: TTFT, TPOT, throughput, goodput, and what limits."""
+    from gpuscope.serving.lengths import answer_and_file
     from gpuscope.serving.slo import parse_slo
     from gpuscope.serving.verb import serve
 
-    # `--output 256` is a length, `--output run.json.gz` a file: one word, as people write it.
-    if output is not None and _is_length(str(output)):
-        output_, output = str(output), None
+    output_, output = answer_and_file(output_, output)
     limits = parse_slo(slo) if slo else ()
 
     def run() -> list[Serving]:
@@ -111,10 +110,6 @@ def serve_command(
     from gpuscope.serving.story import story
 
     show(lambda: story(found, limits), Shown(report=report, lang=lang, quiet=quiet))
-
-
-def _is_length(word: str) -> bool:
-    return word.isdecimal() or ".." in word or word.startswith("lognormal:")
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

@@ -49,14 +49,22 @@ class Blocks:
 
     def take(self, count: int) -> None:
         """Take so many blocks; what they held is gone."""
+        if count <= 0:
+            return
         self.used += count
-        while count > 0 and self._queue:
-            first, has = self._queue.popitem(last=False)
+        queue = self._queue
+        while count > 0 and queue:
+            first = next(iter(queue))
+            has = queue[first]
+            if has > count and isinstance(first, int):
+                queue[first] = has - count  # stays where it is
+                return
+            del queue[first]
             if has > count:
-                key = first if isinstance(first, int) else -self._next
+                key = -self._next
                 self._next += 1
-                self._queue[key] = has - count
-                self._queue.move_to_end(key, last=False)
+                queue[key] = has - count
+                queue.move_to_end(key, last=False)
             count -= has
 
     def use(self, names: Sequence[Name]) -> None:

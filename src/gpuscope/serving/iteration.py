@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, inf, sqrt
 
@@ -84,6 +84,9 @@ class IterationCost:
     graph_sizes: tuple[int, ...] = ()
     scale: float = 1.0
     spread: float = 0.15
+    _known: tuple[dict[int, float], dict[int, float]] = field(
+        init=False, repr=False, compare=False, default_factory=lambda: ({}, {})
+    )  # of tokens, of sampled rows: the same few come again and again
 
     def decode_attention_s(self, sequences: int, keys: float) -> float:
         """Reading that many keys in all, for so many sequences."""
@@ -92,8 +95,14 @@ class IterationCost:
         each = keys / sequences
         at = min(max(bisect_right(SEQUENCES, sequences) - 1, 0), len(SEQUENCES) - 2)
         low, high = SEQUENCES[at], SEQUENCES[at + 1]
-        a, b = self.decode[at](each), self.decode[at + 1](each)
-        return max(a + (b - a) * (sequences - low) / (high - low), 0.0)
+        piece = min(max(bisect_right(KEYS, each) - 1, 0), len(KEYS) - 2)  # the same of both curves
+        least, most = KEYS[piece], KEYS[piece + 1]
+        share = (each - least) / (most - least)
+        y, z = self.decode[at].y, self.decode[at + 1].y
+        a = y[piece] + (y[piece + 1] - y[piece]) * share
+        b = z[piece] + (z[piece + 1] - z[piece]) * share
+        seconds = a + (b - a) * (sequences - low) / (high - low)
+        return seconds if seconds > 0.0 else 0.0
 
     def rounded(self, sequences: int) -> int:
         """The captured size that a decode batch runs as."""
@@ -115,9 +124,13 @@ class IterationCost:
         tokens = prefill + sequences if prefill else self.rounded(sequences)
         if not tokens:
             return 0.0
-        seconds = (
-            self.dense_s(tokens) + self.link_s(tokens) + self.head_s(max(1, sampled + sequences))
-        )
+        by_tokens, by_rows = self._known
+        rows = sampled + sequences or 1
+        if tokens not in by_tokens:
+            by_tokens[tokens] = self.dense_s(tokens) + self.link_s(tokens)
+        if rows not in by_rows:
+            by_rows[rows] = self.head_s(rows)
+        seconds = by_tokens[tokens] + by_rows[rows]
         if prefill:
             seconds += self.prefill_s(pairs)
         return self.scale * (seconds + self.decode_attention_s(sequences, keys))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -69,3 +70,13 @@ def parse_lengths(text: str) -> Lengths:
         Text("It is one number, a range, or a distribution by its mean and its spread."),
         Text("Type: 1024, or 256..2048, or lognormal:1024,0.8"),
     )
+
+
+def answer_and_file(answer: str, output: Path | None) -> tuple[str, Path | None]:
+    """Length of the answers and the file to save, of `--answer` and `--output`.
+
+    `--output` names a file in every verb; people write `--output 256` beside `--input 1024`, too.
+    """
+    if output is not None and _FORM.match(str(output)):
+        return str(output), None
+    return answer, output

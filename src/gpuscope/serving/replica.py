@@ -190,6 +190,8 @@ class Replica:
 
     def _names(self, each: int) -> list[Name]:
         """Of the full blocks of what it has to work on, but for the last token's."""
+        if not (self.beginnings.shared or self.record.preemptions[each]):
+            return []
         back = self.record.preemptions[each] > 0
         have = self.beginnings.names(each, self.goal[each] if back else 0)
         return have[: (self.goal[each] - 1) // self.beginnings.size]
@@ -197,6 +199,8 @@ class Replica:
     def _hits(self, each: int) -> list[Name]:
         """Those that are there."""
         names = self._names(each)
+        if not names:
+            return names
         count = self.blocks.found(names)
         while count < len(names) and names[count] in self.asked:
             count += 1
@@ -218,7 +222,7 @@ class Replica:
             self.asked.update(self._names(self.asking))
         self.asking = each
         hits = self._hits(each)
-        held = self.blocks.shared(hits, self.asked)
+        held = self.blocks.shared(hits, self.asked) if hits else 0
         return -(-(len(hits) * self.beginnings.size + tokens) // size) - held
 
     def _whole(self, each: int, share: float) -> int:
@@ -332,13 +336,18 @@ class Replica:
 
     def _grown(self, steps: int) -> int:
         """Blocks that so many steps take."""
-        size = self.limits.block_tokens
+        size, growth = self.limits.block_tokens, self.growth
         whole, rest = divmod(steps, size)
-        taken = whole * len(self.decoding)
-        return taken + sum(self.growth[(self.step + at) % size] for at in range(rest))
+        begin = self.step % size
+        beyond = max(0, begin + rest - size)
+        taken = whole * len(self.decoding) if whole else 0
+        return taken + sum(growth[begin : begin + rest]) + sum(growth[:beyond])
 
     def _room(self, steps: int) -> bool:
-        return self._grown(steps) <= self.blocks.free
+        free = self.blocks.free
+        if (steps // self.limits.block_tokens + 1) * len(self.decoding) <= free:
+            return True  # one block each, at most, for every block's worth of steps
+        return self._grown(steps) <= free
 
     def _roomy(self, steps: int) -> int:
         """As many of the steps as there are blocks for; one at least."""
@@ -456,6 +465,7 @@ class Beginnings:
 
     def __init__(self, requests: Requests, block_tokens: int, kept: bool) -> None:
         self.requests, self.kept = requests, kept
+        self.shared = kept and bool(len(requests.blocks) or len(requests.prefix))
         self.size = requests.block_tokens if len(requests.blocks) else block_tokens
         self.each = max(1, self.size // block_tokens)
 
