@@ -58,9 +58,12 @@ SURFACE = {
         "--seq",
         "--goal",
         "--tokens",
+        "--prices",
         "--simulate",
         "--why",
         "--for",
+        "--check",
+        "--no-cache",
         *PAGE,
     ],
     "serve": [
