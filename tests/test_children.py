@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuscope import children
+from gpuscope.cli.app import VERBS
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIL = (
@@ -153,6 +154,35 @@ def test_no_verb_runs_a_file_of_the_folder(folder: Path, arguments: tuple[str, .
     assert "Error:" not in done.stderr
     assert not (folder / "ran.txt").exists(), (folder / "ran.txt").read_text()
     assert not (folder / "__pycache__").exists()
+
+
+SHORT = {
+    "bench": "--list",
+    "cache": "",
+    "claims": "",
+    "devices": "",
+    "explain": "occupancy --threads 256 --registers 64 --on h200",
+    "learn": "",
+    "load": "http://127.0.0.1:9 --requests 1",
+    "measure": "nothing",
+    "models": "",
+    "plan": "nothing",
+    "serve": "nothing",
+    "watch": "--once",
+}
+"""Verbs that are not tried above, each on little: what they import is what could be shadowed."""
+
+
+def test_every_verb_is_tried() -> None:
+    mark = test_no_verb_runs_a_file_of_the_folder.pytestmark[0]
+    assert {each.values[0][0] for each in mark.args[1]} | set(SHORT) == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", SHORT)
+def test_no_other_verb_runs_one_either(folder: Path, verb: str) -> None:
+    done = _gpuscope(folder, verb, *SHORT[verb].split())
+    assert "Unexpected error" not in done.stderr + done.stdout
+    assert not (folder / "ran.txt").exists(), (folder / "ran.txt").read_text()
 
 
 @pytest.mark.parametrize("module", [each for started in STARTED.values() for each in started])

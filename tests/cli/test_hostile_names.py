@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from emulated import EVIL, Shown, on_a_terminal
 
+from gpuscope.cli.app import VERBS
 from gpuscope.measurement.sensors.types import ProcessUse, Reading, SensorInfo
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -95,45 +96,55 @@ NAME = "n\x1b]0;owned\x07\nFORGED\x9b2J\u202e"
 """What a file's name, or an argument, may be."""
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        (NAME,),
-        ("predict", f"--{NAME}"),
-        ("predict", NAME),
-        ("predict", "gpt2", "--on", NAME),
-        ("predict", "gpt2", "--batch", NAME),
-        ("predict", f"./{NAME}.py:build"),
-        ("analyze", f"/nowhere/{NAME}.json"),
-        ("analyze", f"/nowhere/{NAME}*"),
-        ("compare", NAME, NAME),
-        ("explain", "error", NAME),
-        ("explain", "error", f"/nowhere/{NAME}.log"),
-        ("explain", "kernel", f"ampere_sgemm_{NAME}"),
-        ("explain", "matmul", NAME),
-        ("explain", NAME),
-        ("lens", f"{NAME}.py:kernel"),
-        ("learn", NAME),
-        ("claims", NAME),
-        ("devices", NAME),
-        ("models", NAME),
-        ("bench", NAME),
-        ("bench", "--compare", NAME, NAME),
-        ("advise", NAME),
-        ("optimize", NAME),
-        ("measure", NAME),
-        ("profile", f"/nowhere/{NAME}.py"),
-        ("doctor", "--only", NAME),
-        ("doctor", "--replay", f"/nowhere/{NAME}"),
-        ("watch", NAME),
-        ("watch", "--serve", NAME),
-        ("watch", "--gpus", NAME),
-        ("watch", "--replay", f"/nowhere/{NAME}"),
-        ("watch", "--once", "--hosts", f"{NAME}:9"),
-        ("predict", "gpt2", "--lang", NAME),
-    ],
-    ids=lambda words: " ".join(words).replace(NAME, "NAME"),
+LINES = (
+    (NAME,),
+    ("predict", f"--{NAME}"),
+    ("predict", NAME),
+    ("predict", "gpt2", "--on", NAME),
+    ("predict", "gpt2", "--batch", NAME),
+    ("predict", f"./{NAME}.py:build"),
+    ("analyze", f"/nowhere/{NAME}.json"),
+    ("analyze", f"/nowhere/{NAME}*"),
+    ("compare", NAME, NAME),
+    ("explain", "error", NAME),
+    ("explain", "error", f"/nowhere/{NAME}.log"),
+    ("explain", "kernel", f"ampere_sgemm_{NAME}"),
+    ("explain", "matmul", NAME),
+    ("explain", NAME),
+    ("lens", f"{NAME}.py:kernel"),
+    ("learn", NAME),
+    ("claims", NAME),
+    ("devices", NAME),
+    ("models", NAME),
+    ("bench", NAME),
+    ("bench", "--compare", NAME, NAME),
+    ("advise", NAME),
+    ("optimize", NAME),
+    ("measure", NAME),
+    ("profile", f"/nowhere/{NAME}.py"),
+    ("doctor", "--only", NAME),
+    ("doctor", "--replay", f"/nowhere/{NAME}"),
+    ("watch", NAME),
+    ("watch", "--serve", NAME),
+    ("watch", "--gpus", NAME),
+    ("watch", "--replay", f"/nowhere/{NAME}"),
+    ("watch", "--once", "--hosts", f"{NAME}:9"),
+    ("predict", "gpt2", "--lang", NAME),
+    ("serve", NAME),
+    ("serve", "llama-3.1-8b", "--on", NAME),
+    ("plan", NAME),
+    ("plan", "llama-3.1-8b", "--on", NAME),
+    ("load", NAME),
+    ("load", "http://127.0.0.1:9", "--save", f"/nowhere/{NAME}"),
+    ("cache", NAME),
 )
+
+
+def test_no_verb_is_left_out() -> None:
+    assert set(VERBS) <= {words[0] for words in LINES}
+
+
+@pytest.mark.parametrize("words", LINES, ids=lambda words: " ".join(words).replace(NAME, "NAME"))
 def test_arguments_and_missing_files(words: tuple[str, ...]) -> None:
     lang = () if "--lang" in words else ("--lang", "en" if len(words[-1]) % 2 else "zh")
     shown = on_a_terminal(*words, *lang).check()

@@ -15,13 +15,26 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "timeline"))
 
 from kineto_traces import document
 
+from gpuscope.cli.app import VERBS
+
 RUN = Path(__file__).resolve().parents[1] / "fuzz" / "seeds" / "predicted.json.gz"
 FULL = Path("/dev/full")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
 @pytest.mark.parametrize(
-    "words", [["devices"], ["--version"], ["analyze", str(RUN), "--json"], ["advise", str(RUN)]]
+    "words",
+    [
+        ["devices"],
+        ["--version"],
+        ["analyze", str(RUN), "--json"],
+        ["advise", str(RUN)],
+        ["compare", str(RUN), str(RUN)],
+        ["models"],
+        ["claims"],
+        *([verb, "--help"] for verb in VERBS),
+    ],
+    ids=lambda words: "-".join(Path(word).name for word in words),
 )
 def test_a_full_disk_is_named_as_that(words: list[str]) -> None:
     """It was 'a mistake in gpuscope', or a traceback."""
