@@ -161,6 +161,7 @@ SHORT = {
     "cache": "",
     "claims": "",
     "devices": "",
+    "guard": "",
     "explain": "occupancy --threads 256 --registers 64 --on h200",
     "learn": "",
     "load": "http://127.0.0.1:9 --requests 1",

@@ -137,6 +137,8 @@ LINES = (
     ("load", NAME),
     ("load", "http://127.0.0.1:9", "--save", f"/nowhere/{NAME}"),
     ("cache", NAME),
+    ("guard", "--config", f"/nowhere/{NAME}.toml"),
+    ("guard", "--only", NAME),
 )
 
 

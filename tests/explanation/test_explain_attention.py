@@ -114,8 +114,9 @@ def test_the_math_path_moves_the_scores() -> None:
     table = titled(found, Table, "The ways")
     row = next(r for r in table.rows if r[0] == "math")
     matrix = 2 * 8 * 2048 * 2048 * 4
-    # Written by the product, read and written by the softmax, read by the second product.
-    assert row[3] == pytest.approx(4 * matrix, rel=0.02)
+    # Written by the product; read and written by the softmax; read to look for rows that are masked
+    # throughout, whose flags are a quarter, written and read; cleared of them; read by the product.
+    assert row[3] == pytest.approx(7.5 * matrix, rel=0.02)
     assert row[5] > 2  # type: ignore[operator]
     mine = table.rows[table.marked[0]]
     assert mine[3] == 0.0

@@ -275,22 +275,17 @@ def math_ops(case: Attention) -> tuple[Op, ...]:
     pairs = (case.batch, case.heads, case.seq, case.kv_seq)
     mask = _mask(tape, case, wide) if case.causal else None
     q = tape.call("mul", (q,), q.shape, wide, other=0.5)
-    k = tape.call("mul", (k,), k.shape, wide, other=0.5)
+    k = turned(tape.same("mul", turned(k), other=0.5))
     scores = _bmm(tape, _flat(q), turned(_flat(k)))
     scores = replace(scores, shape=pairs, stride=dense(*pairs, dtype=wide).stride)
-    hidden = None
     if mask is not None:
         scores = tape.call("add", (scores, mask), pairs, wide)
-    weights = tape.call("_softmax", (scores,), pairs, wide, dim=-1, half_to_float=False)
-    if mask is not None:
-        gone = tape.call("eq", (scores,), pairs, "bool", other=float("-inf"))
-        hidden = tape.call("all", (gone,), (*pairs[:3], 1), "bool", dim=-1, keepdim=True)
-        weights = _cleared(tape, hidden, weights)
+    weights = _safe_softmax(tape, scores)
     out = _bmm(tape, _flat(weights), _flat(v))
     if wide != case.dtype.stored:
         tape.call("_to_copy", (out,), out.shape, case.dtype.stored, dtype=case.dtype.stored)
     if case.backward:
-        _math_backward(tape, case, (q, k, v, weights), hidden, wide)
+        _math_backward(tape, case, (q, k, v, weights), wide)
     return tuple(tape.ops)
 
 
@@ -309,14 +304,19 @@ def _mask(tape: _Tape, case: Attention, wide: str) -> TensorSpec:
     shape = (case.seq, case.kv_seq)
     ones = tape.call("ones", (), shape, "bool")
     lower = tape.call("tril", (ones,), shape, "bool")
-    scalar = TensorSpec((), (), wide, "host")
-    return tape.call("where", (lower, scalar, scalar), shape, wide)
+    numbers = (TensorSpec((), (), wide, "host", storage=at) for at in (98, 99))
+    made = tuple(tape.issue("scalar_tensor", (), number) for number in numbers)
+    return tape.call("where", (lower, *made), shape, wide)
 
 
-def _cleared(tape: _Tape, hidden: TensorSpec, values: TensorSpec) -> TensorSpec:
-    """Rows that are masked throughout set to zero."""
-    scalar = TensorSpec((), (), values.dtype, "host")
-    return tape.call("where", (hidden, scalar, values), values.shape, values.dtype)
+def _safe_softmax(tape: _Tape, scores: TensorSpec) -> TensorSpec:
+    """`aten::_safe_softmax`: rows that are masked throughout are looked for, and set to zero."""
+    shape, dtype = scores.shape, scores.dtype
+    weights = tape.call("_softmax", (scores,), shape, dtype, dim=-1, half_to_float=False)
+    gone = tape.call("isneginf", (scores,), shape, "bool")
+    hidden = tape.call("all", (gone,), (*shape[:-1], 1), "bool", dim=-1, keepdim=True)
+    zero = tape.call("new_zeros", (weights,), (), dtype, size=())
+    return tape.call("where", (hidden, zero, weights), shape, dtype)
 
 
 def _bmm(tape: _Tape, a: TensorSpec, b: TensorSpec) -> TensorSpec:
@@ -327,7 +327,6 @@ def _math_backward(
     tape: _Tape,
     case: Attention,
     saved: tuple[TensorSpec, ...],
-    hidden: TensorSpec | None,
     wide: str,
 ) -> None:
     q, k, v, weights = saved
@@ -337,8 +336,6 @@ def _math_backward(
     to_v = _bmm(tape, turned(_flat(weights)), _flat(grad))
     to_weights = _bmm(tape, _flat(grad), turned(_flat(v)))
     to_weights = replace(to_weights, shape=weights.shape, stride=weights.stride)
-    if hidden is not None:
-        to_weights = _cleared(tape, hidden, to_weights)
     to_scores = tape.call(
         "_softmax_backward_data",
         (to_weights, weights),
