@@ -323,12 +323,7 @@ def _bmm(tape: _Tape, a: TensorSpec, b: TensorSpec) -> TensorSpec:
     return tape.call("bmm", (a, b), (a.shape[0], a.shape[1], b.shape[2]), a.dtype)
 
 
-def _math_backward(
-    tape: _Tape,
-    case: Attention,
-    saved: tuple[TensorSpec, ...],
-    wide: str,
-) -> None:
+def _math_backward(tape: _Tape, case: Attention, saved: tuple[TensorSpec, ...], wide: str) -> None:
     q, k, v, weights = saved
     grad: TensorSpec = dense(*q.shape, dtype=case.dtype.stored, storage=90)
     if wide != case.dtype.stored:
