@@ -57,6 +57,7 @@ ALLOWED = {
     " serving guarding",
     "cli": f"{_TO_RUNS} atomic capturing kept api sweeping loading measurement explanation"
     " kernel_lens learn doctor watch advice planning views serving guarding",
+    "pytest_plugin": "errors api capturing guarding hardware program run views",
     "__main__": "cli",
 }
 """What each room may import."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,14 +70,53 @@ def test_what_cannot_be_predicted_leaves_the_baseline_alone(project: Path) -> No
     assert Path("gpuscope-baseline.toml").read_text() == "mine"
 
 
-def test_a_baseline_does_not_depend_on_the_hash_seed(project: Path) -> None:
+TRAINING = """
+import torch
+from torch import nn
+
+
+def build():
+    parts = [nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU(), nn.Dropout(0.1), nn.Linear(64, 64)]
+    model = nn.Sequential(*parts).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    x = torch.randn(8, 64, device="cuda")
+
+    def step():
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        return model(x).sum().item()
+
+    return step
+"""
+
+DOCUMENTS = """
+from typer.testing import CliRunner
+from gpuscope.cli.app import app
+
+for words in (
+    "guard --update -q",
+    "guard --json -q",
+    "predict work.py:build --on h100 --json -q",
+    "predict work.py:build --on 2xh100 --json -q",
+):
+    print(CliRunner().invoke(app, words.split()).stdout)
+print(open("gpuscope-baseline.toml").read())
+"""
+
+
+def test_documents_do_not_depend_on_the_hash_seed(project: Path) -> None:
+    """Two processes, two seeds: the guard's document, two runs' and the baseline, to the byte but
+    for how long the capture took."""
+    Path("work.py").write_text(TRAINING)
     made = []
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        subprocess.run(
-            [sys.executable, "-m", "gpuscope", "guard", "--update", "-q"],
-            check=True,
-            env=environment,
+        done = subprocess.run(
+            [sys.executable, "-c", DOCUMENTS], check=True, env=environment, stdout=subprocess.PIPE
         )
-        made.append(Path("gpuscope-baseline.toml").read_bytes())
+        made.append(re.sub(rb'"capture_s": ?[0-9.e-]+', b"", done.stdout))
+    assert b"gpuscope.guard" in made[0]
+    assert made[0].count(b'"gpuscope.run"') == 2
+    assert b"aten::gelu" in made[0]
     assert made[0] == made[1]

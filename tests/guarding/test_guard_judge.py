@@ -92,6 +92,12 @@ def test_within_the_limit_is_no_regression() -> None:
     assert not held(replace(FACTS, findings={**FACTS.findings, "new": 0.01})).failed
 
 
+def test_what_is_left_of_a_quicker_step_is_no_new_finding() -> None:
+    new = {"findings": {**FACTS.findings, "new": 0.1}}
+    assert held(replace(FACTS, step_time_s=0.0096, **new)).failed
+    assert not held(replace(FACTS, step_time_s=0.0094, **new)).failed
+
+
 def test_what_the_baseline_does_not_know_fails() -> None:
     one = Guarded("train", "gpt2", ("h100",), WorkloadOptions(), LIMITS)
     settings = GuardSettings(Path("x"), Path("y"), (one,))

@@ -13,7 +13,7 @@ from gpuscope.atomic import write_atomically
 from gpuscope.document.text import Text
 from gpuscope.errors import UPDATE, InputFileError
 from gpuscope.guarding.facts import Facts
-from gpuscope.guarding.settings import read_toml
+from gpuscope.guarding.settings import parse_toml
 
 SCHEMA_VERSION = 1
 """Of the file; a newer one is refused."""
@@ -45,7 +45,12 @@ def write_baseline(baseline: Baseline, path: Path) -> None:
     Raises:
         InputFileError: it cannot be written.
     """
-    write_atomically(path, "\n".join(_written(baseline)) + "\n")
+    write_atomically(path, baseline_text(baseline))
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """Return a baseline as its file holds it: the same figures are the same text."""
+    return "\n".join(_written(baseline)) + "\n"
 
 
 def _written(baseline: Baseline) -> Iterator[str]:
@@ -94,36 +99,45 @@ def _number(value: float) -> str:
     return repr(float(value))
 
 
-def read_baseline(path: Path) -> Baseline:
+def read_baseline(path: Path, again: Text = _AGAIN) -> Baseline:
     """Read a baseline.
+
+    Args:
+        path: the file.
+        again: what to type where it has to be written anew.
 
     Raises:
         InputFileError: there is none, it is broken, of a newer version, or holds the marks of a
             merge.
     """
     if not path.exists():
-        raise InputFileError(Text("There is no baseline {path} yet.", path=path), "", _AGAIN)
+        raise InputFileError(Text("There is no baseline {path} yet.", path=path), "", again)
     try:
-        lines = path.read_text("utf-8").splitlines()
+        text = path.read_text("utf-8")
     except (OSError, ValueError) as error:
         raise InputFileError(
-            Text("{path} cannot be read.", path=path), f"{error}.", _AGAIN
+            Text("{path} cannot be read.", path=path), f"{error}.", again
         ) from None
-    for number, line in enumerate(lines, start=1):
+    return parse_baseline(text, path, again)
+
+
+def parse_baseline(text: str, path: Path, again: Text = _AGAIN) -> Baseline:
+    """Read the text of a baseline; arguments and errors as `read_baseline`."""
+    for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith(_MARKS):
             raise InputFileError(
                 Text(
                     "{path} holds the marks of a merge, in line {number}.", path=path, number=number
                 ),
                 Text("It is made anew from the merged sources, not merged by hand."),
-                _AGAIN,
+                again,
             )
-    content = read_toml(path, _AGAIN)
+    content = parse_toml(text, path, again)
     if content.get("version") != SCHEMA_VERSION:
         raise InputFileError(
             Text("{path} is no baseline of this version of gpuscope.", path=path),
             Text("It says version = {found}.", found=str(content.get("version"))),
-            UPDATE if _newer(content.get("version")) else _AGAIN,
+            UPDATE if _newer(content.get("version")) else again,
         )
     try:
         return _baseline(content)
@@ -131,7 +145,7 @@ def read_baseline(path: Path) -> Baseline:
         raise InputFileError(
             Text("{path} is broken.", path=path),
             Text("Missing or wrong in it: {what}.", what=str(error)),
-            _AGAIN,
+            again,
         ) from None
 
 

@@ -13,7 +13,7 @@ from gpuscope.document.text import Text, plural
 from gpuscope.errors import GpuscopeError, WorkloadError
 from gpuscope.guarding.baseline import Baseline, Key
 from gpuscope.guarding.facts import LEAST_GAIN, Facts, Sources, facts_of, sources_of
-from gpuscope.guarding.settings import COUNTS, Guarded, GuardSettings, Limits
+from gpuscope.guarding.settings import COUNTS, SHARES, Guarded, GuardSettings, Limits
 
 MOST_CAUSES = 3
 """Operators that a regression names."""
@@ -199,10 +199,21 @@ def _one(name: str, before: Facts, now: Facts, limit: float | None) -> Held:
         was, is_now = (float(getattr(each, FIELDS[name][0])) for each in (before, now))
     if limit is None:
         return Held(name, was, is_now, None, "off")
+    if name == "findings" and _quicker(before, now):
+        return Held(name, was, is_now, limit, "ok")
     # Rounding of the shown digits is no change.
     room = limit if name in COUNTS else max(limit * was, 1e-4 * was)
     verdict: Verdict = "worse" if is_now > was + room else "better" if is_now < was - room else "ok"
     return Held(name, was, is_now, limit, verdict)
+
+
+def _quicker(before: Facts, now: Facts) -> bool:
+    """Whether the step is shorter by more than what is held to be equal.
+
+    What is left of a quicker step is a larger share of it: then a finding that was there all along
+    passes its threshold, and tells no loss.
+    """
+    return now.step_time_s < before.step_time_s * (1 - SHARES["step_time"])
 
 
 def new_findings(before: Facts, now: Facts) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def read_settings(path: Path | None = None, start: Path | None = None) -> GuardS
     found = path or _nearest((start or Path.cwd()).resolve())
     content = _content(found)
     _known(content, _TOP, "")
-    limits = _limits(content.get("limits", {}), {**SHARES, **COUNTS}, "limits")
+    limits = read_limits(content.get("limits", {}), {**SHARES, **COUNTS}, "limits")
     on = _names(content.get("on", []), "on")
     tables = content.get("workloads")
     if not isinstance(tables, dict) or not tables:
@@ -158,14 +158,25 @@ def read_toml(path: Path, again: Text) -> dict[str, Any]:
         InputFileError: it cannot be read, or is no TOML.
     """
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
     except OSError as error:
         why = f"{error.strerror or error}."
         raise InputFileError(Text("{path} cannot be read.", path=path), why, again) from None
     except ValueError as error:
-        raise InputFileError(
-            Text("{path} is no TOML file.", path=path), f"{error}.", again
-        ) from None
+        raise _no_toml(path, error, again) from None
+    return parse_toml(text, path, again)
+
+
+def parse_toml(text: str, path: Path, again: Text) -> dict[str, Any]:
+    """Return the text of a TOML file; arguments and errors as `read_toml`."""
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        raise _no_toml(path, error, again) from None
+
+
+def _no_toml(path: Path, error: ValueError, again: Text) -> InputFileError:
+    return InputFileError(Text("{path} is no TOML file.", path=path), f"{error}.", again)
 
 
 def _workload(
@@ -193,7 +204,7 @@ def _workload(
             if type(value) is not kind:
                 raise _no_value(f"{where}.{key}", value, _SHOWN[kind])
             given[key] = tuple(map(str, table[key])) if kind is list else value
-    own = _limits(table.get("limits", {}), limits, f"{where}.limits")
+    own = read_limits(table.get("limits", {}), limits, f"{where}.limits")
     return Guarded(name, _found(table["run"], folder), targets, WorkloadOptions(**given), own)
 
 
@@ -231,7 +242,18 @@ def _known(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None
             raise UnknownNameError(Text("key"), key, known, names)
 
 
-def _limits(table: object, base: Limits, where: str) -> Limits:
+def read_limits(table: object, base: Limits, where: str) -> Limits:
+    """Return limits as a table says them ("5%", 0, "off"), laid over others.
+
+    Args:
+        table: by the names of `SHARES` and `COUNTS`.
+        base: those that it does not name.
+        where: the table's name, for an error.
+
+    Raises:
+        UnknownNameError: a name that is not known.
+        InvalidValueError: a value that cannot be.
+    """
     if not isinstance(table, dict):
         raise _no_value(where, table, '{ step_time = "5%" }')
     _known(table, (*SHARES, *COUNTS), where)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import StringIO
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text as Line
 
 from gpuscope.document.printable import one_line
@@ -22,13 +23,15 @@ _STYLES = {"ok": "green", "worse": "bold red", "better": "green", "off": "dim"}
 UPDATE_COMMAND = "gpuscope guard --update"
 
 
-def guard_terminal(report: Report, lang: str = "en") -> RenderableType:
+def guard_terminal(
+    report: Report, lang: str = "en", update: str = UPDATE_COMMAND
+) -> RenderableType:
     """Return a table for each workload and device, then what did it, then the verdict."""
     parts: list[RenderableType] = []
     for each in report.judged:
         parts.append(Line(_place(each, lang), style="bold"))
         if not each.held:
-            parts += [Line(_unknown(lang), style="red"), Line()]
+            parts += [Line(_unknown(lang, update), style="red"), Line()]
             continue
         rows = table(
             left(),
@@ -48,11 +51,25 @@ def guard_terminal(report: Report, lang: str = "en") -> RenderableType:
         parts.append(rows)
         parts += [Line(f"  {told}", style="red") for told in _causes(each, lang)]
         parts.append(Line())
-    parts += [Line(note, style="yellow") for note in _notes(report, lang)]
+    parts += [Line(note, style="yellow") for note in _notes(report, lang, update)]
     parts.append(
         Line(render(verdict(report), lang), style="bold red" if report.failed else "bold green")
     )
     return Group(*parts)
+
+
+def guard_plain(report: Report, lang: str = "en", update: str = UPDATE_COMMAND) -> str:
+    """Return the same for a test's failure: plain text.
+
+    Args:
+        report: to tell.
+        lang: "en" or "zh".
+        update: the command that writes this baseline anew.
+    """
+    console = Console(width=100, file=StringIO(), color_system=None)
+    console.print(guard_terminal(report, lang, update))
+    assert isinstance(console.file, StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
 def guard_markdown(report: Report, lang: str = "en") -> str:
@@ -114,8 +131,8 @@ def _place(each: Judged, lang: str) -> str:
     return tr("{workload} on {device}", lang, workload=each.workload, device=each.device)
 
 
-def _unknown(lang: str) -> str:
-    return tr("The baseline does not know it. Type: {command}", lang, command=UPDATE_COMMAND)
+def _unknown(lang: str, update: str = UPDATE_COMMAND) -> str:
+    return tr("The baseline does not know it. Type: {command}", lang, command=update)
 
 
 def _fact(held: Held, lang: str) -> str:
@@ -149,7 +166,7 @@ def _causes(each: Judged, lang: str) -> Iterator[str]:
             )
 
 
-def _notes(report: Report, lang: str) -> Iterator[str]:
+def _notes(report: Report, lang: str, update: str = UPDATE_COMMAND) -> Iterator[str]:
     for name, then, now in report.versions:
         yield tr(
             "The baseline was made with {name} {then}, this with {now}: that may be the cause.",
@@ -166,9 +183,7 @@ def _notes(report: Report, lang: str) -> Iterator[str]:
             device=device,
         )
     if any(held.verdict == "better" for each in report.judged for held in each.held):
-        yield tr(
-            "Some figures got better. To hold them, type: {command}", lang, command=UPDATE_COMMAND
-        )
+        yield tr("Some figures got better. To hold them, type: {command}", lang, command=update)
 
 
 def _md(text: str) -> str:
