@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from gpuscope.serving.engine import Engine, engine
-from gpuscope.serving.replica import Record, Replica
+from gpuscope.serving.fleet import serve_all
+from gpuscope.serving.record import Record
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.schedulers import Limits
 
@@ -44,4 +45,11 @@ def asked(times: list[float], inputs: list[int], outputs: list[int], places: int
 
 def run(requests: Requests, room: Limits, name: str = "vllm", cost: Cost = linear) -> Record:
     """Serve them."""
-    return Replica(requests, bare(name), room, cost).run()
+    return served(requests, bare(name), room, cost)
+
+
+def served(requests: Requests, how: Engine, room: Limits, cost: Cost = linear) -> Record:
+    """Serve them on one replica: requests and rows in one record."""
+    record, rows, _ = serve_all(requests, how, room, cost)
+    record.rows = rows[0].rows
+    return record

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fresh import served
 
 from gpuscope.serving.engine import engine
-from gpuscope.serving.replica import Record, Replica
+from gpuscope.serving.record import Record
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.schedulers import Limits
 
@@ -51,12 +52,12 @@ def _ours(head: dict[str, Any]) -> Record:
         kv_blocks=settings["num_gpu_blocks"] - 1,  # vLLM keeps one that nobody gets
         block_tokens=settings["block_size"],
     )
-    return Replica(asked, replace(engine("vllm"), request_s=0.0), room, lambda *sums: 1.0).run()
+    return served(asked, replace(engine("vllm"), request_s=0.0), room, lambda *sums: 1.0)
 
 
 def _batches(record: Record) -> list[tuple[int, int]]:
     """(prompt tokens, sequences that decode) of each iteration."""
-    return [(row[4] if at == 0 else 0, row[5]) for row in record.rows for at in range(row[1])]
+    return [(row[4] if at == 0 else 0, row[5]) for row in record.each() for at in range(row[1])]
 
 
 @pytest.mark.parametrize("run", list(_runs()), ids=lambda run: run[0]["run"])

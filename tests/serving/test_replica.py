@@ -6,12 +6,11 @@ from collections import deque
 
 import numpy as np
 import pytest
-from fresh import asked, bare, limits, linear, run
+from fresh import asked, bare, limits, linear, run, served
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuscope.errors import DoesNotFitError
-from gpuscope.serving.replica import Replica
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.schedulers import Limits
 
@@ -93,10 +92,10 @@ def drawn(seed: int, count: int = 60, rate: float = 40.0) -> Requests:
 def test_stretches_are_what_single_steps_are(seed: int, blocks: int) -> None:
     requests, room = drawn(seed), limits(blocks, sequences=16, tokens=256)
     first, end, put_off = twin(requests, room)
-    found = Replica(requests, bare(prefix_cache=False), room, linear).run()
-    assert found.preemptions == put_off
-    assert found.first == pytest.approx(first, rel=1e-9)
-    assert found.finished == pytest.approx(end, rel=1e-9)
+    found = served(requests, bare(prefix_cache=False), room, linear)
+    assert list(found.preemptions) == put_off
+    assert list(found.first) == pytest.approx(first, rel=1e-9)
+    assert list(found.finished) == pytest.approx(end, rel=1e-9)
     assert (sum(put_off) > 0) == (blocks < 100)
 
 
@@ -107,7 +106,7 @@ def test_waiting_is_that_of_a_single_server() -> None:
     times = np.cumsum(random.exponential(service / rho, count))
     requests = Requests(times, np.full(count, 50), np.ones(count, int))
     room = limits(sequences=1, tokens=50)
-    found = Replica(requests, bare(prefix_cache=False), room, _fixed).run()
+    found = served(requests, bare(prefix_cache=False), room, _fixed)
     waited = np.array(found.started) - times
     assert waited.mean() == pytest.approx(service * rho / (2 * (1 - rho)), rel=0.03)
     in_system = np.array(found.finished) - times  # Little: number = rate x time
@@ -153,10 +152,10 @@ def test_whatever_is_set_all_is_served(
     assert (np.array(found.intended) <= np.array(found.started)).all()
     assert (np.array(found.started) <= first).all()
     assert (first <= end).all()
-    assert max(row[6] for row in found.rows) <= blocks
-    decoded = sum(row[1] * row[5] for row in found.rows)
+    assert max(row[6] for row in found.each()) <= blocks
+    decoded = sum(row[1] * row[5] for row in found.each())
     assert decoded + sum(p + 1 for p in found.preemptions) >= sum(requests.output_tokens) - 40
-    assert all(row[2] >= 0 and row[3] >= 0 for row in found.rows)
+    assert all(row[2] >= 0 and row[3] >= 0 for row in found.each())
 
 
 def test_more_room_is_never_slower() -> None:
@@ -176,5 +175,5 @@ def test_equal_beginnings_are_worked_on_once() -> None:
         prefix=np.zeros(5, int), prefix_tokens=np.full(5, 800),
     )  # fmt: skip
     found = run(requests, limits())
-    assert found.cached == [0, 800, 800, 800, 800]
+    assert list(found.cached) == [0, 800, 800, 800, 800]
     assert found.prefill[1] < 0.35 * found.prefill[0]

@@ -69,6 +69,13 @@ def serve_command(
     max_sequences: Annotated[
         int | None, typer.Option(help=Text("Sequences at work, at most."))
     ] = None,
+    router: Annotated[
+        str, typer.Option(help=Text("Which copy gets a request: round-robin, least-load, prefix."))
+    ] = "round-robin",
+    policy: Annotated[
+        str | None,
+        typer.Option(help=Text("Of the scheduler: fcfs, priority, lpm, max-utilization.")),
+    ] = None,
     as_json: AsJson = False,
     output: Output = None,
     report: Report = None,
@@ -88,7 +95,8 @@ def serve_command(
             model, on, engine=engine, rate=rate, concurrency=_numbers(concurrency),
             arrivals=arrivals, input=input_, output=output_, requests=requests, seed=seed,
             shared=shared, tp=tp, ep=ep, replicas=replicas, dtype=dtype, kv_dtype=kv_dtype,
-            kv_blocks=kv_blocks, max_tokens=max_tokens, max_sequences=max_sequences,
+            kv_blocks=kv_blocks, router=router, policy=policy, max_tokens=max_tokens,
+            max_sequences=max_sequences,
         )  # fmt: skip
 
     from gpuscope.cli.explanations import Shown, show

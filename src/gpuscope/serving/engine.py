@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
@@ -22,7 +23,9 @@ class Engine:
         name, version: whose defaults these are.
         called: as people write it.
         scheduler: file of its policy.
-        max_tokens, max_sequences, chunked, reserve: see `schedulers.Limits`.
+        max_tokens, max_sequences, chunked, reserve, reserve_least, reserve_steps, reserve_ahead,
+            sizes, delay_s: see `schedulers.Limits`.
+        policies: that it can be set to, by the engine's own name, and their files.
         block_tokens: of keys and values.
         utilization: share of the memory that it takes.
         prefix_cache: whether equal beginnings are kept.
@@ -55,9 +58,30 @@ class Engine:
     request_s: float
     reply_s: float
     reserve: float = 1.0
+    reserve_least: float = 0.0
+    reserve_steps: int = 0
+    reserve_ahead: int = 0
+    policies: Mapping[str, str] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
+    delay_s: float = 0.0
     device_scale: float = 1.0
     graph_sizes: tuple[int, ...] = ()
     fitted: str = ""
+
+    def with_policy(self, name: str | None) -> Engine:
+        """The same with another policy of its scheduler.
+
+        Raises:
+            UnknownNameError: it has none of that name.
+        """
+        if name is None:
+            return self
+        wanted = name.strip().lower().replace("_", "-")
+        if wanted not in self.policies:
+            raise UnknownNameError(
+                Text("policy of {engine}", engine=self.called), name, tuple(self.policies)
+            )
+        return replace(self, scheduler=self.policies[wanted])
 
     def step_s(self, device_s: float, sequences: int, tokens: int) -> float:
         """An iteration, of what its device takes and what its host does."""

@@ -11,223 +11,113 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from itertools import islice
 from math import ceil, inf, sqrt
 
-from gpuscope.document.text import Text
-from gpuscope.errors import DoesNotFitError
-from gpuscope.serving.blocks import Blocks, Name
+from gpuscope.serving.asking import Asking
+from gpuscope.serving.blocks import Blocks
 from gpuscope.serving.engine import Engine
-from gpuscope.serving.requests import Requests
+from gpuscope.serving.growth import Growth
+from gpuscope.serving.record import Record
 from gpuscope.serving.schedulers import Limits, Plan, View, policy
+from gpuscope.serving.work import Work
 
 DeviceTime = Callable[[int, float, int, int, float], float]
 """(prompt tokens, their query-key pairs, prompts that end, sequences that decode, their keys)"""
 
-_MOST_STEPS = 4096
+MOST_STEPS = 4096
 """Of a stretch: its end is a straight line away."""
-
-
-@dataclass(slots=True)
-class Record:
-    """What became of the requests, and the rows of iterations."""
-
-    count: int
-    intended: list[float] = field(default_factory=list)
-    started: list[float] = field(default_factory=list)
-    first: list[float] = field(default_factory=list)
-    finished: list[float] = field(default_factory=list)
-    prefill: list[float] = field(default_factory=list)
-    behind: list[float] = field(default_factory=list)
-    device: list[float] = field(default_factory=list)
-    host: list[float] = field(default_factory=list)
-    put_off: list[float] = field(default_factory=list)
-    preemptions: list[int] = field(default_factory=list)
-    cached: list[int] = field(default_factory=list)
-    rows: list[tuple[float, int, float, float, int, int, int, int, int]] = field(
-        default_factory=list
-    )
-    busy_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("intended", "started", "first", "finished"):
-            setattr(self, name, [float("nan")] * self.count)
-        for name in ("prefill", "behind", "device", "host", "put_off"):
-            setattr(self, name, [0.0] * self.count)
-        self.preemptions, self.cached = [0] * self.count, [0] * self.count
 
 
 class Replica:
     """The state of one engine.
 
     Args:
-        requests: of this replica.
+        work: the requests, of which this one gets some (`join`).
         engine: its profile.
         limits: of an iteration.
         device_s: what an iteration's sums cost.
+        record: rows of its iterations go there; `work.record` by default.
     """
 
     def __init__(
-        self, requests: Requests, engine: Engine, limits: Limits, device_s: DeviceTime
+        self,
+        work: Work,
+        engine: Engine,
+        limits: Limits,
+        device_s: DeviceTime,
+        record: Record | None = None,
     ) -> None:
-        self.requests, self.engine, self.limits, self.device_s = requests, engine, limits, device_s
-        self.plan = policy(engine.scheduler)
-        self.record = Record(len(requests))
-        self.arrival: list[float] = requests.arrival_s.tolist()
-        self.inputs: list[int] = requests.input_tokens.tolist()
-        self.outputs: list[int] = requests.output_tokens.tolist()
-        self.now, self.next = 0.0, 0
+        self.work, self.engine, self.limits, self.device_s = work, engine, limits, device_s
+        self.policy = policy(engine.scheduler)
+        self.record = work.record
+        self.rows = record or work.record
+        self.now = 0.0
         self.waiting: deque[int] = deque()
         self.partial: dict[int, None] = {}
         self.decoding: dict[int, None] = {}  # in order of admission
         self.ends: list[tuple[int, int]] = []
-        self.step = 0
+        self.ended: list[int] = []  # since somebody asked
+        self.step_count = 0
         self.keys = 0
-        self.beginnings = Beginnings(requests, limits.block_tokens, engine.prefix_cache)
-        self.blocks = Blocks(limits.kv_blocks, self.beginnings.each)
-        self.named: list[list[Name]] = [[] for _ in range(len(requests))]  # of blocks that it has
-        self.asked: set[Name] = set()  # by requests that the plan being made admits
-        self.asking = -1
+        self.to_come = 0  # tokens of those that decode
+        self.blocks = Blocks(limits.kv_blocks, work.beginnings.each)
+        self.asking = Asking(work, self.partial, self.blocks, limits.block_tokens)
         self.barred = False  # who was put off waits for the next iteration
+        self.reserve = limits.reserve
         self.reserved = 0
-        self.share = [0] * len(requests)  # blocks set aside for it
-        self.coming: deque[tuple[float, float]] = deque()
-        self.growth = [0] * limits.block_tokens
-        self.done = [0] * len(requests)  # tokens whose keys are there
-        self.goal: list[int] = list(self.inputs)  # tokens to work on until decoding begins (again)
-        self.made = [0] * len(requests)  # tokens that came out
-        self.since = [0] * len(requests)  # step at which it began to decode
-        self.entry = [(0.0, 0.0, 0.0)] * len(requests)
-        self.left_at = [0.0] * len(requests)
+        self.growth = Growth(limits.block_tokens)
         self.totals = [0.0, 0.0, 0.0]  # decoding so far: device, host, behind prompts
         self.row_preemptions = 0
 
-    def run(self) -> Record:
-        """Serve all requests."""
-        self._check()
-        places = min(self.requests.concurrency, len(self.arrival))
-        self.coming.extend([(self.engine.request_s, 0.0)] * places)
-        self._arrive()
-        while self.waiting or self.partial or self.decoding or self.next < len(self.requests):
-            if not (self.waiting or self.partial or self.decoding):
-                self.now = max(self.now, self._next_arrival())
-                self._arrive()
-                continue
-            waiting = self.waiting and not self.barred
-            chosen = self._planned() if waiting or self.partial else Plan(())
-            if chosen.chunks:
-                self._iterate(chosen)
-            elif self.decoding:
-                self._stretch()
-            else:
-                self._preempt()  # half-done prompts hold all blocks
-            self._arrive()
-        return self.record
+    @property
+    def busy(self) -> bool:
+        """Whether anything waits or is at work."""
+        return bool(self.waiting or self.partial or self.decoding)
 
-    def _check(self) -> None:
-        """Each request must fit alone.
-
-        Raises:
-            DoesNotFitError: the longest one never will.
-        """
-        limits = self.limits
-        most = max(i + o for i, o in zip(self.inputs, self.outputs, strict=True))
-        if ceil(most / limits.block_tokens) > limits.kv_blocks:
-            raise DoesNotFitError(
-                Text("The longest request has {tokens} tokens.", tokens=most),
-                Text(
-                    "Keys and values have room for {room}.",
-                    room=limits.kv_blocks * limits.block_tokens,
-                ),
-                Text(
-                    "Take more devices (--tp), weights of fewer bits (--dtype), shorter requests."
-                ),
-            )
-
-    # -- coming ------------------------------------------------------------------------------
-
-    def _next_arrival(self) -> float:
-        """When the next request is in the engine's queue; infinite where none is known to come."""
-        if self.next >= len(self.arrival):
-            return inf
-        if self.requests.concurrency:
-            return self.coming[0][0] if self.coming else inf
-        return self.arrival[self.next] + self.engine.request_s
-
-    def _arrive(self) -> None:
-        while self._next_arrival() <= self.now:
-            intended = self.coming.popleft()[1] if self.coming else self.arrival[self.next]
-            self._join(self.next, intended)
-
-    def _join(self, each: int, intended: float) -> None:
+    def join(self, each: int, intended: float, now: float) -> None:
+        """A request comes into the queue."""
+        if not self.busy:
+            self.now = max(self.now, now)
         self.record.intended[each] = intended
-        self.left_at[each] = intended
+        self.work.left_at[each] = intended
         self.waiting.append(each)
-        self.next = each + 1
+
+    def step(self, until: float) -> None:
+        """One event: an iteration with prompts, or a stretch of decoding that ends by `until`."""
+        waiting = self.waiting and not self.barred
+        chosen = self._planned() if waiting or self.partial else Plan(())
+        if chosen.chunks:
+            self._iterate(chosen)
+        elif self.decoding:
+            self._stretch(until)
+        elif chosen.wake_s is not None:
+            self.now = max(self.now, min(until, chosen.wake_s))
+        else:
+            self._preempt()  # half-done prompts hold all blocks
 
     # -- one iteration with prompts ------------------------------------------------------------
 
     def _planned(self) -> Plan:
-        self.asked.clear()
-        self.asking = -1
-        used = self.blocks.used
-        return self.plan(
+        asking, limits = self.asking, self.limits
+        asking.begin()
+        return self.policy.plan(
             View(
-                self.limits,
+                limits,
                 len(self.decoding),
-                self.growth[self.step % self.limits.block_tokens],
+                self.growth.taken(self.step_count, 1, 0),
                 tuple(self.partial),
-                () if self.barred else islice(self.waiting, 0, None),
-                self._left,
-                self._blocks,
-                self._whole,
+                () if self.barred else self.waiting,
+                asking.left,
+                asking.need,
+                asking.whole,
                 self.blocks.free,
-                max(0, self.reserved - used),
+                max(0, self.reserved - self.blocks.used),
+                self.reserve * self.to_come,
+                self.now,
+                self.work,
             )
         )
-
-    def _names(self, each: int) -> list[Name]:
-        """Of the full blocks of what it has to work on, but for the last token's."""
-        if not (self.beginnings.shared or self.record.preemptions[each]):
-            return []
-        back = self.record.preemptions[each] > 0
-        have = self.beginnings.names(each, self.goal[each] if back else 0)
-        return have[: (self.goal[each] - 1) // self.beginnings.size]
-
-    def _hits(self, each: int) -> list[Name]:
-        """Those that are there."""
-        names = self._names(each)
-        if not names:
-            return names
-        count = self.blocks.found(names)
-        while count < len(names) and names[count] in self.asked:
-            count += 1
-        return names[:count]
-
-    def _left(self, each: int) -> int:
-        if each in self.partial:
-            return self.goal[each] - self.done[each]
-        if self.asking not in (-1, each):  # the one before was admitted
-            self.asked.update(self._names(self.asking))
-            self.asking = -1
-        return self.goal[each] - len(self._hits(each)) * self.beginnings.size
-
-    def _blocks(self, each: int, tokens: int) -> int:
-        size, have = self.limits.block_tokens, self.done[each]
-        if each in self.partial:
-            return -(-(have + tokens) // size) - -(-have // size)
-        if self.asking not in (-1, each):  # the one before was admitted
-            self.asked.update(self._names(self.asking))
-        self.asking = each
-        hits = self._hits(each)
-        held = self.blocks.shared(hits, self.asked) if hits else 0
-        return -(-(len(hits) * self.beginnings.size + tokens) // size) - held
-
-    def _whole(self, each: int, share: float) -> int:
-        size = self.limits.block_tokens
-        return -(-int(self.goal[each] + share * (self.outputs[each] - self.made[each])) // size)
 
     def _iterate(self, chosen: Plan) -> None:
         """Work on prompts, beside what decodes where the policy says so."""
@@ -236,23 +126,23 @@ class Replica:
             self._preempt()
             return
         tokens, pairs, ended = 0, 0.0, []
+        work, prefill, count = self.work, self.record.prefill, len(chosen.chunks)
         for each, chunk in chosen.chunks:
             if each not in self.partial:
                 self._admit(each)
-            have = self.done[each]
+            have = work.done[each]
             pairs += chunk * have + chunk * (chunk + 1) / 2
-            self.blocks.take(self._blocks(each, chunk))
-            self.done[each] = have + chunk
+            self.blocks.take(self.asking.need(each, chunk))
+            work.done[each] = have + chunk
             tokens += chunk
-            if self.done[each] >= self.goal[each]:
+            if have + chunk >= work.goal[each]:
                 ended.append(each)
         device = self.device_s(tokens, pairs, len(ended), decoding, float(self.keys + decoding))
-        host = self.engine.host_busy_s(decoding + len(chosen.chunks), tokens)
-        took = self.engine.step_s(device, decoding + len(chosen.chunks), tokens)
+        took = self.engine.step_s(device, decoding + count, tokens)
         begun = self.now
         self.now += took
         for each, _ in chosen.chunks:
-            self.record.prefill[each] += took
+            prefill[each] += took
         alone = self.device_s(0, 0.0, 0, decoding, float(self.keys + decoding)) if decoding else 0.0
         rest = took - device
         self.totals[0] += alone
@@ -264,57 +154,65 @@ class Replica:
             self._begin_decoding(each)
         self.barred = False
         self._finish()
+        host = self.engine.host_busy_s(decoding + count, tokens)
         self._row(begun, 1, device, host, tokens, decoding)
 
     def _admit(self, each: int) -> None:
+        work, record = self.work, self.record
         if self.waiting[0] == each:
             self.waiting.popleft()
         else:
             self.waiting.remove(each)
         self.partial[each] = None
-        self.share[each] = self._whole(each, self.limits.reserve)
-        self.reserved += self.share[each]
-        names, record = self._names(each), self.record
-        hits = names[: self.blocks.found(names)]
-        self.blocks.use(hits)
-        self.named[each] = [*hits, *self.blocks.name(names[len(hits) :])]
-        self.done[each] = len(hits) * self.beginnings.size
-        if not self.made[each]:
-            record.cached[each] = self.done[each]
+        if self.policy.promises:
+            work.share[each] = self.asking.whole(each, 1.0)
+            self.reserved += work.share[each]
+        work.done[each] = 0
+        if work.brought is not None and not record.preemptions[each]:
+            work.done[each] = work.brought[each]
+            self.blocks.take(-(-work.brought[each] // self.limits.block_tokens))
+        elif names := work.names(each):
+            hits = names[: self.blocks.found(names)]
+            self.blocks.use(hits)
+            work.named[each] = [*hits, *self.blocks.name(names[len(hits) :])]
+            work.done[each] = len(hits) * work.beginnings.size
+            if not work.made[each]:
+                record.cached[each] = work.done[each]
         if record.started[each] != record.started[each]:
             record.started[each] = self.now
         else:
-            record.put_off[each] += self.now - self.left_at[each]
+            record.put_off[each] += self.now - work.left_at[each]
 
     def _begin_decoding(self, each: int) -> None:
         """Its prompt is through, and its next token is out."""
         del self.partial[each]
-        self.made[each] += 1
-        record = self.record
-        if self.made[each] == 1:
-            record.first[each] = self.now + self.engine.reply_s
+        work = self.work
+        work.made[each] += 1
+        if work.made[each] == 1:
+            self.record.first[each] = self.now + self.engine.reply_s
         self.decoding[each] = None
-        self.keys += self.done[each]
-        self.since[each] = self.step
-        self.growth[(self.step - self.done[each]) % self.limits.block_tokens] += 1
-        self.entry[each] = (self.totals[0], self.totals[1], self.totals[2])
-        heappush(self.ends, (self.step + self.outputs[each] - self.made[each], each))
+        self.keys += work.done[each]
+        work.since[each] = self.step_count
+        self.growth.add(self.step_count, work.done[each])
+        work.entry[each] = (self.totals[0], self.totals[1], self.totals[2])
+        self.to_come += work.to_come(each)
+        heappush(self.ends, (self.step_count + work.to_come(each), each))
 
     # -- a stretch of equal iterations -----------------------------------------------------------
 
-    def _stretch(self) -> None:
+    def _stretch(self, until: float) -> None:
         """Decode until something changes."""
         if not self._room(1):
             self._preempt()
             return
         sequences = len(self.decoding)
-        steps = 1 if self.barred else min(self.ends[0][0] - self.step, _MOST_STEPS)
+        once = self.barred or (self.policy.restless and self.waiting)
+        steps = 1 if once else min(self.ends[0][0] - self.step_count, MOST_STEPS)
         steps = self._roomy(max(steps, 1))
         first = self._decode_s(0)
         slope = (self._decode_s(steps) - first) / steps
-        until = self._next_arrival()
         if until < inf and not self.waiting:  # behind one that finds no room, none is admitted
-            steps = min(steps, _steps_until(until - self.now, first, slope))
+            steps = min(steps, steps_until(until - self.now, first, slope))
         took = steps * first + slope * steps * (steps - 1) / 2
         device = steps * self.device_s(
             0, 0.0, 0, sequences, self.keys + sequences * (steps + 1) / 2
@@ -334,20 +232,11 @@ class Replica:
         device = self.device_s(0, 0.0, 0, sequences, float(self.keys + sequences * (later + 1)))
         return self.engine.step_s(device, sequences, 0)
 
-    def _grown(self, steps: int) -> int:
-        """Blocks that so many steps take."""
-        size, growth = self.limits.block_tokens, self.growth
-        whole, rest = divmod(steps, size)
-        begin = self.step % size
-        beyond = max(0, begin + rest - size)
-        taken = whole * len(self.decoding) if whole else 0
-        return taken + sum(growth[begin : begin + rest]) + sum(growth[:beyond])
-
     def _room(self, steps: int) -> bool:
-        free = self.blocks.free
-        if (steps // self.limits.block_tokens + 1) * len(self.decoding) <= free:
+        free, sequences = self.blocks.free, len(self.decoding)
+        if (steps // self.limits.block_tokens + 1) * sequences <= free:
             return True  # one block each, at most, for every block's worth of steps
-        return self._grown(steps) <= free
+        return self.growth.taken(self.step_count, steps, sequences) <= free
 
     def _roomy(self, steps: int) -> int:
         """As many of the steps as there are blocks for; one at least."""
@@ -360,91 +249,90 @@ class Replica:
         return low
 
     def _advance(self, steps: int) -> None:
-        self.blocks.take(self._grown(steps))
-        self.keys += steps * len(self.decoding)
-        self.step += steps
+        sequences = len(self.decoding)
+        self.blocks.take(self.growth.taken(self.step_count, steps, sequences))
+        self.keys += steps * sequences
+        self.to_come -= steps * sequences
+        self.step_count += steps
+        limits = self.limits
+        if limits.reserve_steps:
+            lower = (limits.reserve - limits.reserve_least) / limits.reserve_steps * steps
+            self.reserve = max(limits.reserve_least, self.reserve - lower)
 
     # -- going -----------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        while self.ends and self.ends[0][0] <= self.step:
+        work = self.work
+        while self.ends and self.ends[0][0] <= self.step_count:
             end, each = heappop(self.ends)
-            if each not in self.decoding or end != self.since[each] + self._to_come(each):
+            if each not in self.decoding or end != work.since[each] + work.to_come(each):
                 continue  # it was put off since
             self._leave(each)
             self.record.finished[each] = self.now + self.engine.reply_s
             self._free(each)
-            if self.requests.concurrency:
-                free = self.record.finished[each]
-                self.coming.append((free + self.engine.request_s, free))
-
-    def _to_come(self, each: int) -> int:
-        return self.outputs[each] - self.made[each]
+            self.ended.append(each)
 
     def _free(self, each: int) -> None:
-        done, names = self.done[each], self.named[each]
-        computed = min(len(names), done // self.beginnings.size)
-        count = -(-done // self.limits.block_tokens)
-        self.blocks.give_back(count, names, computed)
-        self.named[each] = []
-        self.reserved -= self.share[each]
+        work = self.work
+        done, names = work.done[each], work.named[each]
+        computed = min(len(names), done // work.beginnings.size)
+        self.blocks.give_back(-(-done // self.limits.block_tokens), names, computed)
+        if names:
+            work.named[each] = []
+        self.reserved -= work.share[each]
 
     def _leave(self, each: int) -> None:
         """It decodes no more: what it has, and what its time went to."""
+        work, record = self.work, self.record
         del self.decoding[each]
-        steps = self.step - self.since[each]
-        self.growth[(self.since[each] - self.done[each]) % self.limits.block_tokens] -= 1
-        self.done[each] += steps
-        self.keys -= self.done[each]
-        record, entry = self.record, self.entry[each]
-        record.device[each] += self.totals[0] - entry[0]
-        record.host[each] += self.totals[1] - entry[1]
-        record.behind[each] += self.totals[2] - entry[2]
+        steps = self.step_count - work.since[each]
+        self.growth.add(work.since[each], work.done[each], -1)
+        work.done[each] += steps
+        self.to_come -= work.to_come(each) - steps
+        self.keys -= work.done[each]
+        device, host, behind = work.entry[each]
+        record.device[each] += self.totals[0] - device
+        record.host[each] += self.totals[1] - host
+        record.behind[each] += self.totals[2] - behind
 
     def _preempt(self) -> None:
-        """Put off the request that was admitted last; it starts again from its first token."""
-        each = next(reversed(self.partial)) if self.partial else next(reversed(self.decoding))
+        """Put one off; it starts again from its first token."""
+        work = self.work
+        each = self.policy.victim(self)
         if each in self.decoding:
-            steps = self.step - self.since[each]
+            steps = self.step_count - work.since[each]
             self._leave(each)
-            self.made[each] += steps
-            self.goal[each] = self.inputs[each] + self.made[each]
-            self.since[each] = -1
+            work.made[each] += steps
+            work.goal[each] = work.inputs[each] + work.made[each]
+            work.since[each] = -1
         else:
             del self.partial[each]
-        own = self.beginnings.names(each, self.done[each])
-        self.named[each] += self.blocks.name(own[len(self.named[each]) :])
+        if self.policy.keeps:
+            own = work.beginnings.names(each, work.done[each])
+            work.named[each] += self.blocks.name(own[len(work.named[each]) :])
         self._free(each)
-        self._reserve_all()
-        self.done[each] = 0
-        self.left_at[each] = self.now
+        work.done[each] = 0
+        work.left_at[each] = self.now
         self.record.preemptions[each] += 1
         self.row_preemptions += 1
         self.barred = True
         self.waiting.appendleft(each)
-
-    def _reserve_all(self) -> None:
-        """Who had to put one off sets room aside for whole answers from then on."""
-        if self.limits.reserve >= 1:
-            return
-        self.limits = replace(self.limits, reserve=1.0)
-        for each in (*self.partial, *self.decoding):
-            self.reserved -= self.share[each]
-            self.share[each] = self._whole(each, 1.0)
-            self.reserved += self.share[each]
+        if self.limits.reserve_steps and self.decoding:
+            out = sum(map(work.outputs.__getitem__, self.decoding))
+            made = out - self.to_come + self.limits.reserve_ahead * len(self.decoding)
+            self.reserve = min(1.0, made / (out + 1))
 
     def _row(
         self, begun: float, steps: int, device: float, host: float, tokens: int, decoding: int
     ) -> None:
-        self.record.busy_s += device
-        self.record.rows.append(
+        self.rows.add(
             (begun, steps, device, host, tokens, decoding, self.blocks.used, len(self.waiting),
              self.row_preemptions)
         )  # fmt: skip
         self.row_preemptions = 0
 
 
-def _steps_until(seconds: float, first: float, slope: float) -> int:
+def steps_until(seconds: float, first: float, slope: float) -> int:
     """Iterations until that time has passed: the sum of a straight line."""
     if seconds <= 0:
         return 1
@@ -452,37 +340,3 @@ def _steps_until(seconds: float, first: float, slope: float) -> int:
         return max(1, ceil(seconds / first))
     b = first - slope / 2
     return max(1, ceil((-b + sqrt(b * b + 2 * slope * seconds)) / slope))
-
-
-class Beginnings:
-    """Names of the blocks of prompts that others may have too.
-
-    Args:
-        requests: whose.
-        block_tokens: of the engine.
-        kept: whether the engine keeps them at all.
-    """
-
-    def __init__(self, requests: Requests, block_tokens: int, kept: bool) -> None:
-        self.requests, self.kept = requests, kept
-        self.shared = kept and bool(len(requests.blocks) or len(requests.prefix))
-        self.size = requests.block_tokens if len(requests.blocks) else block_tokens
-        self.each = max(1, self.size // block_tokens)
-
-    def names(self, each: int, own_tokens: int = 0) -> list[Name]:
-        """Names of the full blocks of its shareable beginning.
-
-        Args:
-            each: the request.
-            own_tokens: of a request that comes back: what it had is there under its own name.
-        """
-        if not self.kept:
-            return []
-        asked, found = self.requests, list[Name]()
-        if len(asked.blocks):
-            low, high = asked.block_start[each], asked.block_start[each + 1]
-            found = [(-1, int(name)) for name in asked.blocks[low:high]]
-        elif len(asked.prefix) and asked.prefix[each] >= 0:
-            count = int(asked.prefix_tokens[each]) // self.size
-            found = [(int(asked.prefix[each]), at) for at in range(count)]
-        return found + [(-2 - each, at) for at in range(len(found), own_tokens // self.size)]

@@ -39,6 +39,7 @@ class Requests:
         block_start: where each request's names begin in `blocks`, and the end: one more than rows.
         block_tokens: tokens of such a block; 0 without.
         concurrency: requests in flight at most (closed loop); 0: open loop.
+        priority: the smaller, the sooner, where the engine looks at it; empty: all are equal.
         seed: that they were made from.
         name: how they were asked for ("poisson 8/s"), for titles.
     """
@@ -53,6 +54,7 @@ class Requests:
     block_start: Ints = field(default_factory=_none)
     block_tokens: int = 0
     concurrency: int = 0
+    priority: Ints = field(default_factory=_none)
     seed: int = 0
     name: str = ""
 
@@ -68,7 +70,7 @@ class Requests:
                 Text("There is no request."), "", Text("Give a trace with at least one line.")
             )
         columns = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
-        for name in ("session", "prefix", "prefix_tokens"):
+        for name in ("session", "prefix", "prefix_tokens", "priority"):
             if len(getattr(self, name)):
                 columns[name] = getattr(self, name)
         if len(self.blocks):

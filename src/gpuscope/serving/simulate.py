@@ -14,12 +14,14 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.engine import Engine
+from gpuscope.serving.fleet import serve_all
 from gpuscope.serving.iteration import IterationCost, iteration_cost
 from gpuscope.serving.memory import KvMemory, kv_memory
 from gpuscope.serving.quantization import Quantization, quantization
-from gpuscope.serving.replica import Record, Replica
-from gpuscope.serving.requests import Requests
+from gpuscope.serving.record import ROW, Record
+from gpuscope.serving.requests import Ints, Requests
 from gpuscope.serving.result import Iterations, Served, Serving
+from gpuscope.serving.routers import router_named
 from gpuscope.serving.schedulers import Limits
 
 
@@ -36,6 +38,7 @@ class Deployment:
         tp, replicas: how its devices are used.
         memory: for keys and values, of each replica.
         cost: of an iteration.
+        router: which replica a request goes to.
     """
 
     model: str
@@ -47,6 +50,7 @@ class Deployment:
     replicas: int
     memory: KvMemory
     cost: IterationCost
+    router: str = "round-robin"
 
     @property
     def limits(self) -> Limits:
@@ -57,6 +61,11 @@ class Deployment:
             max_sequences=engine.max_sequences,
             chunked=engine.chunked,
             reserve=engine.reserve,
+            reserve_least=engine.reserve_least,
+            reserve_steps=engine.reserve_steps,
+            reserve_ahead=engine.reserve_ahead,
+            sizes=engine.sizes,
+            delay_s=engine.delay_s,
             kv_blocks=self.memory.blocks,
             block_tokens=engine.block_tokens,
         )
@@ -74,6 +83,7 @@ def deploy(
     replicas: int | None = None,
     cache_bytes: float = 2.0,
     kv_blocks: int | None = None,
+    router: str = "round-robin",
     calibration: Calibration | None = None,
 ) -> Deployment:
     """Price a model on an engine on devices.
@@ -88,9 +98,11 @@ def deploy(
         replicas: copies; as many as the devices hold by default.
         cache_bytes: of one number of the keys and values.
         kv_blocks: where known (the engine logs it).
+        router: which replica a request goes to.
         calibration: of the device; the catalogue's by default.
 
     Raises:
+        UnknownNameError: no such router.
         InvalidValueError: devices, heads or experts that cannot be shared so.
         DoesNotFitError: the weights leave no room.
         UnsupportedError: a dtype that the device lacks.
@@ -115,7 +127,7 @@ def deploy(
     cost = replace(cost, graph_sizes=engine.graph_sizes, scale=engine.device_scale)
     return Deployment(
         model=model, size=size, kept=kept, engine=engine, cluster=cluster, tp=tp,
-        replicas=replicas, memory=memory, cost=cost,
+        replicas=replicas, memory=memory, cost=cost, router=router_named(router),
     )  # fmt: skip
 
 
@@ -167,14 +179,26 @@ def serve_requests(found: Deployment, requests: Requests) -> Serving:
             Text("It takes {context}, prompt and answer together.", context=found.size.context),
             Text("Give shorter lengths (--input, --output)."),
         )
-    parts = [np.arange(at, len(requests), found.replicas) for at in range(found.replicas)]
-    parts = [rows for rows in parts if len(rows)]
-    records = [
-        Replica(_part(requests, rows, found.replicas, at), found.engine, found.limits,
-                found.cost.device_s).run()
-        for at, rows in enumerate(parts)
-    ]  # fmt: skip
-    return _serving(found, requests, parts, records)
+    record, rows, where = _run(found, requests)
+    return _serving(found, requests, record, rows, where)
+
+
+def _run(found: Deployment, requests: Requests) -> tuple[Record, list[Record], Ints]:
+    """What became of requests, the iterations of each replica, and who served which."""
+    if found.router != "round-robin" and found.replicas > 1:
+        return serve_all(
+            requests, found.engine, found.limits, found.cost,
+            replicas=found.replicas, route=found.router,
+        )  # fmt: skip
+    whole, made = Record(len(requests)), []
+    where = np.arange(len(requests)) % found.replicas
+    for at in range(min(found.replicas, len(requests))):
+        rows = np.flatnonzero(where == at)
+        part = _part(requests, rows, found.replicas, at)
+        record, own, _ = serve_all(part, found.engine, found.limits, found.cost)
+        whole.put(rows, record)
+        made += own
+    return whole, made, where
 
 
 def _part(requests: Requests, rows: np.ndarray, replicas: int, at: int) -> Requests:
@@ -185,7 +209,7 @@ def _part(requests: Requests, rows: np.ndarray, replicas: int, at: int) -> Reque
     share = max(1, places // replicas + (at < places % replicas)) if places else 0
     some: dict[str, Any] = {
         name: getattr(requests, name)[rows]
-        for name in ("session", "prefix", "prefix_tokens")
+        for name in ("session", "prefix", "prefix_tokens", "priority")
         if len(getattr(requests, name))
     }
     return replace(
@@ -211,13 +235,9 @@ def _names(requests: Requests, rows: np.ndarray) -> dict[str, Any]:
 
 
 def _serving(
-    found: Deployment, requests: Requests, parts: Sequence[np.ndarray], records: Sequence[Record]
+    found: Deployment, requests: Requests, record: Record, rows: Sequence[Record], where: Ints
 ) -> Serving:
-    order = np.argsort(np.concatenate(parts), kind="stable")
-
-    def column(name: str, dtype: type = float) -> np.ndarray:
-        return np.concatenate([np.asarray(getattr(r, name), dtype) for r in records])[order]
-
+    column = record.column
     intended = column("intended")
     served = Served(
         intended_s=intended,
@@ -234,9 +254,9 @@ def _serving(
         decode_device_s=column("device"),
         decode_host_s=column("host"),
         preempted_s=column("put_off"),
-        preemptions=column("preemptions", np.int64),
-        cached_tokens=column("cached", np.int64),
-        replica=np.concatenate([np.full(len(p), at) for at, p in enumerate(parts)])[order],
+        preemptions=column("preemptions"),
+        cached_tokens=column("cached"),
+        replica=where,
     )
     made = Serving(
         "predicted",
@@ -251,7 +271,7 @@ def _serving(
             "tp": found.tp, "replicas": found.replicas, "dtype": found.kept.name,
             "concurrency": requests.concurrency, "seed": requests.seed, "load": requests.name,
         },
-        iterations=_iterations(records),
+        iterations=iterations_of(rows),
         kv_blocks=found.memory.blocks,
         kv_block_tokens=found.engine.block_tokens,
         relative_error=_errors(found),
@@ -261,11 +281,12 @@ def _serving(
     return replace(made, energy_j=_energy_j(found, made))
 
 
-def _iterations(records: Sequence[Record]) -> Iterations:
-    rows = [(*row, at) for at, record in enumerate(records) for row in record.rows]
-    columns = list(zip(*rows, strict=True))
-    kinds = (float, np.int64, float, float, *(np.int64,) * 6)
-    return Iterations(*(np.asarray(c, k) for c, k in zip(columns, kinds, strict=True)))
+def iterations_of(records: Sequence[Record]) -> Iterations:
+    """Rows of all replicas, one after the other."""
+    columns = [np.concatenate([np.asarray(r.rows[at]) for r in records]) for at in range(len(ROW))]
+    replica = np.repeat(np.arange(len(records)), [len(r.rows[0]) for r in records])
+    begun, steps, device, host, tokens, decoding, used, waiting, put_off = columns
+    return Iterations(begun, steps, device, host, tokens, decoding, used, waiting, put_off, replica)
 
 
 def _errors(found: Deployment) -> dict[str, float]:
@@ -310,8 +331,7 @@ def capacity_per_s(found: Deployment, requests: Requests) -> float:
     places = min(found.engine.max_sequences, _PLACES)
     rows = np.resize(np.arange(len(requests)), 5 * places)
     full = _part(requests.at_concurrency(places), rows, 2, 0).at_concurrency(places)
-    started = np.sort(
-        np.asarray(Replica(full, found.engine, found.limits, found.cost.device_s).run().started)
-    )
+    record, _, _ = serve_all(full, found.engine, found.limits, found.cost)
+    started = np.sort(record.column("started"))
     lasts = float(started[-1] - started[places])
     return found.replicas * (len(rows) - 1 - places) / lasts if lasts > 0 else inf

@@ -48,6 +48,8 @@ def serve(
     kv_dtype: str = "bfloat16",
     kv_blocks: int | None = None,
     shared: int = 0,
+    router: str = "round-robin",
+    policy: str | None = None,
     calibration: Calibration | None = None,
     **settings: Any,
 ) -> list[Serving]:
@@ -67,6 +69,9 @@ def serve(
         dtype, kv_dtype: of the weights (bfloat16, fp8, fp4, int4), and of keys and values (fp8).
         kv_blocks: where known, instead of the prediction.
         shared: tokens that all prompts begin with.
+        router: which replica gets a request: "round-robin", "least-load", "prefix".
+        policy: of the scheduler, where the engine has several: "priority", "lpm",
+            "max-utilization"; its default by default.
         calibration: measured constants of the device.
         settings: of the engine: max_tokens, max_sequences, block_tokens, utilization, chunked.
 
@@ -79,6 +84,7 @@ def serve(
     found = _deployment(
         model, on, engine, settings, tp=tp, ep=ep, replicas=replicas, dtype=dtype,
         cache_bytes=_cache_bytes(kv_dtype), kv_blocks=kv_blocks, calibration=calibration,
+        router=router, policy=policy,
     )  # fmt: skip
     asked = load_of(
         arrivals, rate=rate, concurrency=concurrency, input=str(input), output=str(output),
@@ -144,10 +150,16 @@ def load_of(
 
 
 def _deployment(
-    model: str | TransformerSize, on: Target, name: str, settings: Mapping[str, Any], **how: Any
+    model: str | TransformerSize,
+    on: Target,
+    name: str,
+    settings: Mapping[str, Any],
+    *,
+    policy: str | None = None,
+    **how: Any,
 ) -> Deployment:
     cluster = resolve_target(on)
-    chosen = profile(name)
+    chosen = profile(name).with_policy(policy)
     unknown = [each for each in settings if each not in ENGINE_FIELDS]
     if unknown:
         raise InvalidValueError(

@@ -1,24 +1,21 @@
 """TensorRT-LLM: in-flight batching that never puts anything off (GUARANTEED_NO_EVICT).
 
-After tensorrt_llm/_torch/pyexecutor/scheduler.py, not held against a running one: a
-request is admitted where all blocks that it can ever take are free, prompts join the iterations of
-what decodes while the token budget holds, whole unless chunking is on.
+After tensorrt_llm/_torch/pyexecutor/scheduler/scheduler.py (`GuaranteedNoEvictPolicy`), not held
+against a running one: a request is admitted where all blocks that it can ever take are free,
+prompts join the iterations of what decodes while the token budget holds, whole unless chunking is
+on.
 """
 
 from __future__ import annotations
 
-from gpuscope.serving.schedulers import Plan, View
+from gpuscope.serving.schedulers import Plan, Policy, View, cut
 
 
 def plan(view: View) -> Plan:
     """Decodes, and the prompts that fit beside them for good."""
     limits = view.limits
-    budget, chunks = limits.max_tokens - view.decoding, []
-    for each in view.partial:
-        tokens = min(view.left(each), budget)
-        if tokens > 0:
-            chunks.append((each, tokens))
-            budget -= tokens
+    chunks = cut(view, view.partial, limits.max_tokens - view.decoding)
+    budget = limits.max_tokens - view.decoding - sum(tokens for _, tokens in chunks)
     free = view.free - view.promised
     seats = limits.max_sequences - view.decoding - len(view.partial)
     for each in view.waiting:
@@ -29,3 +26,6 @@ def plan(view: View) -> Plan:
         chunks.append((each, min(left, budget)))
         budget, free, seats = budget - min(left, budget), free - need, seats - 1
     return Plan(tuple(chunks))
+
+
+POLICY = Policy(plan=plan, promises=True)

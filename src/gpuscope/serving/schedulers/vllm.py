@@ -8,28 +8,38 @@ is worked on again from the start.
 
 from __future__ import annotations
 
-from gpuscope.serving.schedulers import Plan, View
+from collections.abc import Iterable
+
+from gpuscope.serving.schedulers import Plan, Policy, View
 
 
 def plan(view: View) -> Plan:
-    """Decodes, then half-done prompts, then new ones."""
+    """Decodes, then half-done prompts, then new ones as they came."""
+    return filled(view, view.waiting)
+
+
+def filled(view: View, queue: Iterable[int]) -> Plan:
+    """Decodes, then half-done prompts, then new ones in that order."""
     limits = view.limits
     budget = limits.max_tokens - view.decoding
     free = view.free - view.growing
     seats = limits.max_sequences - view.decoding - len(view.partial)
     chunks: list[tuple[int, int]] = []
-    for which in (view.partial, view.waiting):
+    for which in (view.partial, queue):
         for each in which:
             left = view.left(each)
             tokens = min(left, budget)
             if tokens <= 0 or (tokens < left and not limits.chunked and budget < limits.max_tokens):
                 return Plan(tuple(chunks))
-            if which is view.waiting and seats <= 0:
+            if which is queue and seats <= 0:
                 return Plan(tuple(chunks))
             need = view.blocks(each, tokens)
-            if need > free or (which is view.waiting and view.blocks(each, left) > free):
+            if need > free or (which is queue and view.blocks(each, left) > free):
                 return Plan(tuple(chunks))
             chunks.append((each, tokens))
             budget, free = budget - tokens, free - need
-            seats -= which is view.waiting
+            seats -= which is queue
     return Plan(tuple(chunks))
+
+
+POLICY = Policy(plan=plan)

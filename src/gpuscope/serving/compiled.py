@@ -1,0 +1,401 @@
+"""The common case compiled: one replica of vLLM, in order, nothing shared, nothing put off.
+
+What `Replica` does with `schedulers.vllm`, to the last bit, thirty times as fast; where blocks run
+out it gives up, and `Replica` serves the load from its beginning. Needs numba; the compiled code is
+kept beside this file, or in the user's cache.
+"""
+
+from __future__ import annotations
+
+from array import array
+from math import ceil, inf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from gpuscope.serving.compiled_cost import Cost, Floats, Ints, device_s, host_busy_s, step_s, tables
+from gpuscope.serving.engine import Engine
+from gpuscope.serving.iteration import IterationCost
+from gpuscope.serving.record import ROW, Record
+from gpuscope.serving.replica import MOST_STEPS
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.schedulers import Limits
+
+(
+    STEP, KEYS, DECODING, PART, ENDS, HEAD, NEXT, USED, ROWS, FREED,
+    MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED,
+) = range(15)  # fmt: skip
+"""Of `State.at`: steps so far, keys, sequences, the request that is half worked on (-1: none), ends
+in the heap, first in the queue, next to come, blocks, rows, places that became free; the limits."""
+
+NOW, DEVICE, HOST, BEHIND, BUSY, LEAD, REPLY = range(7)
+"""Of `State.s`, as in `Replica`; seconds from sending to the queue, and from an iteration out."""
+
+KEPT = ("intended", "started", "first", "finished", "prefill", "behind", "device", "host")
+INTENDED_S, STARTED_S, FIRST_S, FINISHED_S, PREFILL_S, BEHIND_S, DEVICE_S, HOST_S = range(8)
+"""Of `State.record`, as in `Record`."""
+
+INPUT, OUTPUT, HAVE, SINCE = range(4)
+"""Of `State.request`: its tokens, those whose keys are there, the step at which it began to
+decode."""
+
+GOING, SERVED, GAVE_UP = 0, 1, 2
+
+
+class State(NamedTuple):
+    """Tables of a few rows: few arrays, since each makes every function slower to compile.
+
+    Attributes:
+        at, s: what changes; see above.
+        times: of arrival; of places that became free.
+        request, record: a column a request; see above.
+        entry: totals when it began to decode.
+        growth: as `Growth.counts`.
+        ends: heap of steps, and requests.
+        chunks: of an iteration: requests, tokens.
+        row_s, row_n: a column a row of iterations.
+    """
+
+    at: Ints
+    s: Floats
+    times: Floats
+    request: Ints
+    record: Floats
+    entry: Floats
+    growth: Ints
+    ends: Ints
+    chunks: Ints
+    row_s: Floats
+    row_n: Ints
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _next_s(z: State) -> float:
+    """When the next request is in the queue."""
+    at = z.at[NEXT]
+    if at >= z.times.shape[1]:
+        return inf
+    if z.at[CLOSED]:
+        return float(z.times[1, at] + z.s[LEAD]) if at < z.at[FREED] else inf
+    return float(z.times[0, at] + z.s[LEAD])
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _join(z: State, now: float) -> None:
+    each = z.at[NEXT]
+    if not (z.at[HEAD] < each or z.at[PART] >= 0 or z.at[DECODING]):
+        z.s[NOW] = max(z.s[NOW], now)
+    z.record[INTENDED_S, each] = z.times[1, each] if z.at[CLOSED] else z.times[0, each]
+    z.at[NEXT] = each + 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _ceil(tokens: int, size: int) -> int:
+    return -(-tokens // size)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _planned(z: State) -> int:
+    """Chunks of the next iteration; see `schedulers.vllm`."""
+    size = len(z.growth)
+    budget = z.at[MAX_TOKENS] - z.at[DECODING]
+    free = z.at[KV_BLOCKS] - z.at[USED] - z.growth[z.at[STEP] % size]
+    seats = z.at[MAX_SEQUENCES] - z.at[DECODING] - (z.at[PART] >= 0)
+    count = 0
+    each, head = z.at[PART], z.at[HEAD]
+    while True:
+        new = each < 0
+        if new:
+            if head >= z.at[NEXT]:
+                return count
+            each = head
+            head += 1
+        have = z.request[HAVE, each]
+        left = z.request[INPUT, each] - have
+        tokens = min(left, budget)
+        if tokens <= 0 or (tokens < left and not z.at[CHUNKED] and budget < z.at[MAX_TOKENS]):
+            return count
+        if new and seats <= 0:
+            return count
+        need = _ceil(have + tokens, size) - _ceil(have, size)
+        if need > free or (new and _ceil(left, size) > free):
+            return count
+        z.chunks[0, count], z.chunks[1, count] = each, tokens
+        count += 1
+        budget, free = budget - tokens, free - need
+        seats -= new
+        each = -1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _taken(z: State, steps: int) -> int:
+    """Blocks that so many steps take; see `Growth.taken`."""
+    size, step = len(z.growth), z.at[STEP]
+    if steps == 1:
+        return int(z.growth[step % size])
+    whole, rest = divmod(steps, size)
+    taken = whole * z.at[DECODING]
+    for more in range(rest):
+        taken += z.growth[(step + more) % size]
+    return int(taken)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _roomy(z: State, steps: int) -> int:
+    """As many of the steps as there are blocks for, one at least; 0: not even for one."""
+    free = z.at[KV_BLOCKS] - z.at[USED]
+    if _taken(z, 1) > free:
+        return 0
+    if _taken(z, steps) <= free:
+        return steps
+    low, high = 1, steps
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _taken(z, middle) <= free:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _advance(z: State, steps: int) -> None:
+    z.at[USED] += _taken(z, steps)
+    z.at[KEYS] += steps * z.at[DECODING]
+    z.at[STEP] += steps
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _push(z: State, step: int, each: int) -> None:
+    """Into the heap of ends, by step, then by request."""
+    end, who, at = z.ends[0], z.ends[1], z.at[ENDS]
+    z.at[ENDS] = at + 1
+    while at > 0:
+        up = (at - 1) // 2
+        if end[up] < step or (end[up] == step and who[up] < each):
+            break
+        end[at], who[at] = end[up], who[up]
+        at = up
+    end[at], who[at] = step, each
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _pop(z: State) -> int:
+    """Out of the heap of ends: its first request."""
+    end, who, count = z.ends[0], z.ends[1], z.at[ENDS] - 1
+    z.at[ENDS] = count
+    top, step, each, at = who[0], end[count], who[count], 0
+    while True:
+        down = 2 * at + 1
+        if down >= count:
+            break
+        right = down + 1
+        if right < count and (
+            end[right] < end[down] or (end[right] == end[down] and who[right] < who[down])
+        ):
+            down = right
+        if step < end[down] or (step == end[down] and each < who[down]):
+            break
+        end[at], who[at] = end[down], who[down]
+        at = down
+    end[at], who[at] = step, each
+    return int(top)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _finish(z: State) -> None:
+    size = len(z.growth)
+    while z.at[ENDS] and z.ends[0, 0] <= z.at[STEP]:
+        each = _pop(z)
+        z.growth[(z.request[SINCE, each] - z.request[HAVE, each]) % size] -= 1
+        z.request[HAVE, each] += z.at[STEP] - z.request[SINCE, each]
+        z.at[KEYS] -= z.request[HAVE, each]
+        z.at[DECODING] -= 1
+        z.record[DEVICE_S, each] += z.s[DEVICE] - z.entry[0, each]
+        z.record[HOST_S, each] += z.s[HOST] - z.entry[1, each]
+        z.record[BEHIND_S, each] += z.s[BEHIND] - z.entry[2, each]
+        z.record[FINISHED_S, each] = z.s[NOW] + z.s[REPLY]
+        z.at[USED] -= _ceil(z.request[HAVE, each], size)
+        if z.at[CLOSED] and z.at[FREED] < z.times.shape[1]:
+            z.times[1, z.at[FREED]] = z.record[FINISHED_S, each]
+            z.at[FREED] += 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _row(
+    z: State, begun: float, steps: int, device: float, host: float, tokens: int, decoding: int
+) -> None:
+    at = z.at[ROWS]
+    z.at[ROWS] = at + 1
+    z.s[BUSY] += device
+    z.row_s[0, at], z.row_s[1, at], z.row_s[2, at] = begun, device, host
+    z.row_n[0, at], z.row_n[1, at], z.row_n[2, at] = steps, tokens, decoding
+    z.row_n[3, at], z.row_n[4, at] = z.at[USED], z.at[NEXT] - z.at[HEAD]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _iterate(z: State, cost: Cost, count: int) -> bool:
+    """An iteration with prompts; False: blocks run out."""
+    decoding, size = z.at[DECODING], len(z.growth)
+    if decoding and _taken(z, 1) > z.at[KV_BLOCKS] - z.at[USED]:
+        return False
+    tokens, pairs, ended = 0, 0.0, 0
+    for at in range(count):
+        each, chunk = z.chunks[0, at], z.chunks[1, at]
+        if each != z.at[PART]:
+            z.at[HEAD] = each + 1
+            z.record[STARTED_S, each] = z.s[NOW]
+        have = z.request[HAVE, each]
+        pairs += chunk * have + chunk * (chunk + 1) / 2
+        z.at[USED] += _ceil(have + chunk, size) - _ceil(have, size)
+        z.request[HAVE, each] = have + chunk
+        tokens += chunk
+        ended += have + chunk >= z.request[INPUT, each]
+    keys = float(z.at[KEYS] + decoding)
+    device = device_s(cost, tokens, pairs, ended, decoding, keys)
+    took = step_s(cost, device, decoding + count, tokens)
+    begun = z.s[NOW]
+    z.s[NOW] += took
+    alone = device_s(cost, 0, 0.0, 0, decoding, keys) if decoding else 0.0
+    rest = took - device
+    z.s[DEVICE] += alone
+    z.s[HOST] += rest if decoding else 0.0
+    z.s[BEHIND] += took - alone - rest if decoding else took
+    if decoding:
+        _advance(z, 1)
+    z.at[PART] = -1
+    for at in range(count):
+        each = z.chunks[0, at]
+        z.record[PREFILL_S, each] += took
+        if z.request[HAVE, each] < z.request[INPUT, each]:
+            z.at[PART] = each
+        else:
+            _begin_decoding(z, each)
+    _finish(z)
+    _row(z, begun, 1, device, host_busy_s(cost, decoding + count, tokens), tokens, decoding)
+    return True
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _begin_decoding(z: State, each: int) -> None:
+    z.record[FIRST_S, each] = z.s[NOW] + z.s[REPLY]
+    z.at[DECODING] += 1
+    z.at[KEYS] += z.request[HAVE, each]
+    z.request[SINCE, each] = z.at[STEP]
+    z.growth[(z.at[STEP] - z.request[HAVE, each]) % len(z.growth)] += 1
+    for which in range(3):
+        z.entry[which, each] = z.s[DEVICE + which]
+    _push(z, z.at[STEP] + z.request[OUTPUT, each] - 1, each)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _stretch(z: State, cost: Cost, until: float) -> bool:
+    """Decode until something changes; False: blocks run out."""
+    sequences = z.at[DECODING]
+    steps = _roomy(z, max(min(z.ends[0, 0] - z.at[STEP], MOST_STEPS), 1))
+    if not steps:
+        return False
+    keys = z.at[KEYS]
+    first = step_s(
+        cost, device_s(cost, 0, 0.0, 0, sequences, float(keys + sequences)), sequences, 0
+    )
+    last = device_s(cost, 0, 0.0, 0, sequences, float(keys + sequences * (steps + 1)))
+    slope = (step_s(cost, last, sequences, 0) - first) / steps
+    if until < inf and z.at[HEAD] == z.at[NEXT]:
+        steps = min(steps, _steps_until(until - z.s[NOW], first, slope))
+    took = steps * first + slope * steps * (steps - 1) / 2
+    device = steps * device_s(cost, 0, 0.0, 0, sequences, keys + sequences * (steps + 1) / 2)
+    begun = z.s[NOW]
+    z.s[NOW] += took
+    z.s[DEVICE] += min(device, took)
+    z.s[HOST] += max(took - device, 0.0)
+    _advance(z, steps)
+    _finish(z)
+    _row(z, begun, steps, device, steps * host_busy_s(cost, sequences, 0), 0, sequences)
+    return True
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _steps_until(seconds: float, first: float, slope: float) -> int:
+    """As `replica.steps_until`."""
+    if seconds <= 0:
+        return 1
+    if slope <= 1e-15:
+        return max(1, ceil(seconds / first))
+    b = first - slope / 2
+    return max(1, ceil((-b + sqrt(b * b + 2 * slope * seconds)) / slope))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def advance(z: State, cost: Cost) -> int:
+    """Serve until all is served, blocks run out, or there is no room for another row."""
+    while z.at[ROWS] < z.row_s.shape[1]:
+        until = _next_s(z)
+        waiting = z.at[HEAD] < z.at[NEXT]
+        busy = waiting or z.at[PART] >= 0 or z.at[DECODING] > 0
+        if busy and z.s[NOW] < until:
+            count = _planned(z) if waiting or z.at[PART] >= 0 else 0
+            if count:
+                fits = _iterate(z, cost, count)
+            else:
+                fits = z.at[DECODING] > 0 and _stretch(z, cost, until)
+            if not fits:
+                return GAVE_UP
+        elif until == inf:
+            return SERVED
+        else:
+            _join(z, until)
+    return GOING
+
+
+def serve_compiled(
+    requests: Requests, engine: Engine, limits: Limits, cost: IterationCost
+) -> tuple[Record, Record] | None:
+    """Serve requests on one replica: what became of them, and its iterations; None: it gave up."""
+    z, priced = _state(requests, engine, limits), tables(cost, engine, limits)
+    outcome = advance(z, priced)
+    while outcome == GOING:
+        z = z._replace(
+            row_s=np.concatenate((z.row_s, np.zeros_like(z.row_s)), axis=1),
+            row_n=np.concatenate((z.row_n, np.zeros_like(z.row_n)), axis=1),
+        )
+        outcome = advance(z, priced)
+    if outcome == GAVE_UP:
+        return None
+    record, rows, count = Record(len(requests)), Record(0), int(z.at[ROWS])
+    for name, column in zip(KEPT, z.record, strict=True):
+        record.column(name)[:] = column
+    (begun, device, host), (steps, tokens, decoding, used, waiting) = z.row_s, z.row_n
+    none = np.zeros(count, np.int64)
+    columns = begun, steps, device, host, tokens, decoding, used, waiting, none
+    rows.rows = tuple(
+        array(kind, column[:count].tobytes()) for kind, column in zip(ROW, columns, strict=True)
+    )
+    rows.busy_s = float(z.s[BUSY])
+    return record, rows
+
+
+def _state(requests: Requests, engine: Engine, limits: Limits) -> State:
+    count, seats = len(requests), limits.max_sequences + 1
+    at, rows = np.zeros(15, np.int64), 5 * count // 2 + 1000
+    at[PART], at[FREED] = -1, min(requests.concurrency, count)
+    at[MAX_TOKENS:] = (
+        limits.max_tokens, limits.max_sequences, limits.chunked, limits.kv_blocks,
+        requests.concurrency > 0,
+    )  # fmt: skip
+    request = np.zeros((4, count), np.int64)
+    request[INPUT], request[OUTPUT] = requests.input_tokens, requests.output_tokens
+    return State(
+        at,
+        np.array([0.0] * 5 + [engine.request_s, engine.reply_s]),
+        np.array([requests.arrival_s, np.zeros(count)]),
+        request,
+        np.zeros((8, count)),
+        np.zeros((3, count)),
+        np.zeros(limits.block_tokens, np.int64),
+        np.zeros((2, seats), np.int64),
+        np.zeros((2, seats), np.int64),
+        np.zeros((3, rows)),
+        np.zeros((5, rows), np.int64),
+    )

@@ -1,0 +1,172 @@
+"""Replicas side by side: when requests come, where they go, and who works next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from importlib.util import find_spec
+from math import inf
+
+import numpy as np
+
+from gpuscope.document.text import Text
+from gpuscope.errors import DoesNotFitError
+from gpuscope.serving.engine import Engine
+from gpuscope.serving.iteration import IterationCost
+from gpuscope.serving.record import Record
+from gpuscope.serving.replica import DeviceTime, Replica
+from gpuscope.serving.requests import Ints, Requests
+from gpuscope.serving.routers import Router, router
+from gpuscope.serving.schedulers import Limits
+from gpuscope.serving.work import Work
+
+Coming = tuple[float, int, float]
+"""(in the engine's queue at, request, meant to be sent at)"""
+
+
+class Arrivals:
+    """When requests come: at their times, or, in a closed loop, when a place is free.
+
+    Args:
+        requests: all.
+        lead_s: from sending to the engine's queue.
+    """
+
+    def __init__(self, requests: Requests, lead_s: float) -> None:
+        self.lead_s, self.count, self.next = lead_s, len(requests), 0
+        self.closed = bool(requests.concurrency)
+        self.times: list[float] = requests.arrival_s.tolist()
+        self.places = [0.0] * min(requests.concurrency, self.count)  # a heap: free since
+
+    def next_s(self) -> float:
+        """When the next one is in the queue; infinite where none is known to come."""
+        if self.next >= self.count:
+            return inf
+        if self.closed:
+            return self.places[0] + self.lead_s if self.places else inf
+        return self.times[self.next] + self.lead_s
+
+    def pop(self) -> Coming:
+        """The next one."""
+        each, self.next = self.next, self.next + 1
+        intended = heappop(self.places) if self.closed else self.times[each]
+        return intended + self.lead_s, each, intended
+
+    def freed(self, each: int, at_s: float) -> None:
+        """A request is done: in a closed loop its place is free."""
+        if self.closed:
+            heappush(self.places, at_s)
+
+
+class Handed:
+    """Requests that come from elsewhere, at times of their own."""
+
+    closed = False
+
+    def __init__(self, ready_s: Sequence[float], intended_s: Sequence[float]) -> None:
+        self.heap: list[Coming] = [
+            (at, each, intended)
+            for each, (at, intended) in enumerate(zip(ready_s, intended_s, strict=True))
+        ]
+        heapify(self.heap)
+
+    def next_s(self) -> float:
+        """When the next one comes; infinite: none."""
+        return self.heap[0][0] if self.heap else inf
+
+    def pop(self) -> Coming:
+        """The next one."""
+        return heappop(self.heap)
+
+    def freed(self, each: int, at_s: float) -> None:
+        """Nothing waits for it."""
+
+
+def drive(replicas: Sequence[Replica], coming: Arrivals | Handed, route: Router) -> Iterator[int]:
+    """Serve all that comes; yields each request at the moment when it is sent to a replica.
+
+    A replica is never ahead of a request that is to be sent by more than the iteration that it is
+    in; whoever is furthest behind works first.
+    """
+    while True:
+        at_s = coming.next_s()
+        behind = [each for each in replicas if each.busy and each.now < at_s]
+        if behind:
+            one = behind[0] if len(behind) == 1 else min(behind, key=lambda each: each.now)
+            one.step(at_s)
+            while one.ended:
+                done = one.ended.pop(0)
+                coming.freed(done, one.record.finished[done])
+            continue
+        if at_s == inf:
+            return
+        at_s, each, intended = coming.pop()
+        at = route.choose(each, replicas) if len(replicas) > 1 else 0
+        replicas[at].join(each, intended, at_s)
+        replicas[at].work.replica[each] = at
+        yield each
+
+
+def serve_all(
+    requests: Requests,
+    engine: Engine,
+    limits: Limits,
+    cost: DeviceTime | IterationCost,
+    *,
+    replicas: int = 1,
+    route: str = "round-robin",
+) -> tuple[Record, list[Record], Ints]:
+    """Serve requests on equal replicas.
+
+    Returns:
+        What became of the requests, the iterations of each replica, and who served which.
+
+    Raises:
+        DoesNotFitError: a request that keys and values have no room for.
+    """
+    check_room(limits, int((requests.input_tokens + requests.output_tokens).max()))
+    if replicas == 1 and isinstance(cost, IterationCost):
+        quick = _compiled(requests, engine, limits, cost)
+        if quick is not None:
+            return quick[0], [quick[1]], np.zeros(len(requests), np.int64)
+    device_s = cost.device_s if isinstance(cost, IterationCost) else cost
+    work = Work(requests, engine, limits.block_tokens)
+    rows = [Record(0) for _ in range(replicas)]
+    fleet = [Replica(work, engine, limits, device_s, each) for each in rows]
+    for _ in drive(fleet, Arrivals(requests, engine.request_s), router(route)):
+        pass
+    return work.record, rows, np.array(work.replica)
+
+
+LEAST_COMPILED = 50_000
+"""Requests that are worth the half second in which numba is loaded."""
+
+
+def _compiled(
+    requests: Requests, engine: Engine, limits: Limits, cost: IterationCost
+) -> tuple[Record, Record] | None:
+    """Many requests of the common case; None: another case, or no numba."""
+    shared = len(requests.blocks) or len(requests.prefix)
+    if len(requests) < LEAST_COMPILED or engine.scheduler != "vllm" or shared:
+        return None
+    if find_spec("numba") is None:
+        return None
+    from gpuscope.serving.compiled import serve_compiled
+
+    return serve_compiled(requests, engine, limits, cost)
+
+
+def check_room(limits: Limits, most_tokens: int) -> None:
+    """Each request must fit alone.
+
+    Raises:
+        DoesNotFitError: the longest one never will.
+    """
+    if -(-most_tokens // limits.block_tokens) > limits.kv_blocks:
+        raise DoesNotFitError(
+            Text("The longest request has {tokens} tokens.", tokens=most_tokens),
+            Text(
+                "Keys and values have room for {room}.", room=limits.kv_blocks * limits.block_tokens
+            ),
+            Text("Take more devices (--tp), weights of fewer bits (--dtype), shorter requests."),
+        )

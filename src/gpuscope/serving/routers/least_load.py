@@ -1,0 +1,16 @@
+"""The replica with the fewest requests in its queue and at work; of equals, the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuscope.serving.replica import Replica
+from gpuscope.serving.routers import requests_of
+
+
+class Router:
+    """Looks at all, and remembers nothing."""
+
+    def choose(self, each: int, replicas: Sequence[Replica]) -> int:
+        """The one with the fewest requests."""
+        return min(range(len(replicas)), key=lambda at: requests_of(replicas[at]))

@@ -1,0 +1,62 @@
+"""Requests, and how far each has come, whichever replica has it."""
+
+from __future__ import annotations
+
+from gpuscope.serving.beginnings import Beginnings
+from gpuscope.serving.blocks import Name
+from gpuscope.serving.engine import Engine
+from gpuscope.serving.record import Record
+from gpuscope.serving.requests import Requests
+
+
+class Work:
+    """State of requests: lists, one entry a request.
+
+    Args:
+        requests: all of them.
+        engine: profile.
+        block_tokens: of keys and values.
+        brought: prompt tokens whose keys and values come with it, from the machine that worked on
+            the prompt; none by default.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        engine: Engine,
+        block_tokens: int,
+        brought: list[int] | None = None,
+    ) -> None:
+        count = len(requests)
+        self.requests = requests
+        self.record = Record(count)
+        self.inputs: list[int] = requests.input_tokens.tolist()
+        self.outputs: list[int] = requests.output_tokens.tolist()
+        self.priority: list[int] = requests.priority.tolist()
+        self.brought = brought
+        self.beginnings = Beginnings(requests, block_tokens, engine.prefix_cache)
+        self.named: list[list[Name]] = [[] for _ in range(count)]  # of blocks that it has
+        self.share = [0] * count  # blocks set aside for it
+        self.done = [0] * count  # tokens whose keys are there
+        self.goal: list[int] = list(self.inputs)  # tokens to work on until decoding begins (again)
+        self.made = [0] * count  # tokens that came out
+        self.since = [0] * count  # step at which it began to decode
+        self.entry = [(0.0, 0.0, 0.0)] * count
+        self.left_at = [0.0] * count
+        self.replica = [0] * count  # that has it
+
+    def names(self, each: int) -> list[Name]:
+        """Of the full blocks of what it has to work on, but for the last token's."""
+        begin, back = self.beginnings, self.record.preemptions[each]
+        if not (begin.shared or back):
+            return []
+        have = begin.names(each, self.goal[each] if back else 0)
+        return have[: (self.goal[each] - 1) // begin.size]
+
+    def to_come(self, each: int) -> int:
+        """Tokens that have still to come out."""
+        return self.outputs[each] - self.made[each]
+
+    def whole(self, each: int, share: float, block_tokens: int) -> int:
+        """Blocks that it takes until it ends, with that share of what is to come."""
+        return -(-int(self.goal[each] + share * self.to_come(each)) // block_tokens)
