@@ -87,6 +87,8 @@ SURFACE = {
         "--kv-blocks",
         "--max-tokens",
         "--max-sequences",
+        "--router",
+        "--policy",
         *PAGE,
     ],
     "explain attention": [
