@@ -1,0 +1,277 @@
+"""Programs of kinds that no constant was fitted to: said first, measured once, then judged.
+
+    python validation/unseen.py predict            # before: writes results/unseen_said.json
+    python validation/unseen.py measure OUT        # on a GPU: a recording each, the host's bench
+    python validation/unseen.py judge              # afterwards: the tables of docs/accuracy.md
+
+The programs are in `workloads/unseen_*.py`, written as a tutorial or a paper's code would be. What
+was said before the measurement stays in the file and is judged as it was; what today's models say
+stands beside it. A GPU of another kind than the H200 serves as well: predictions are made for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
+
+from zoo import Entry  # noqa: E402
+
+SAID = HERE / "results" / "unseen_said.json"
+DEVICES = ("h100", "h200")
+
+_NAMES = {
+    "unseen_images": """ddpm dcgan segmentation mobile video optical_flow superresolution small_cnn
+        contrastive detector""",
+    "unseen_sequences": """state_space long_convolution retention conformer transducer
+        sparse_experts adapters decode_eager character_cells translation""",
+    "unseen_sciences": """graph small_graph radiance_field point_cloud policy q_learning table
+        gaussian_process solver physics flows fourier_operator two_towers small_autoencoder""",
+}
+INFERENCE = ("superresolution", "decode_eager")
+
+PROGRAMS: tuple[Entry, ...] = tuple(
+    Entry(name.replace("_", "-"), f"{module}.py:{name}", group=module.removeprefix("unseen_"))
+    for module, names in _NAMES.items()
+    for name in names.split()
+)
+
+
+# -- before -------------------------------------------------------------------------------------
+
+
+def said_of(entry: Entry, calibration: dict[str, Path | None] | None = None) -> dict[str, Any]:
+    """What is predicted of a program, by device; the reason where it cannot be captured."""
+    import gpuscope as gs
+    from measure import resolve_build
+
+    try:
+        program = gs.capture(resolve_build(entry))
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
+    own = calibration or dict.fromkeys(DEVICES)
+    return {on: _figures(gs.predict(program, on=on, calibration=own[on])) for on in own}
+
+
+def _figures(run: Any) -> dict[str, Any]:
+    low, high = run.step_time_interval_s
+    return {
+        "step_s": run.step_time_s,
+        "low_s": low,
+        "high_s": high,
+        "device_s": run.device_busy_s,
+        "host_s": run.host_busy_s,
+        "launches": int((run.timeline.events.kind == 0).sum()),
+        "peak_bytes": run.peak_memory_bytes,
+        "energy_j": run.energy_j,
+    }
+
+
+def predict(names: list[str]) -> None:
+    """Say it of every program; what is already said of others stays."""
+    said = json.loads(SAID.read_text()) if SAID.exists() else {}
+    for entry in chosen(names):
+        began = time.perf_counter()
+        said[entry.name] = found = said_of(entry)
+        h200 = found.get("h200", {})
+        print(
+            f"{entry.name:18s} {time.perf_counter() - began:5.1f} s  "
+            + (
+                found["error"]
+                if "error" in found
+                else f"{h200['step_s'] * 1e3:8.2f} ms [{h200['low_s'] * 1e3:.2f}, "
+                f"{h200['high_s'] * 1e3:.2f}] device {h200['device_s'] * 1e3:.2f} host "
+                f"{h200['host_s'] * 1e3:.2f}, {h200['launches']} launches, "
+                f"{h200['peak_bytes'] / 2**30:.2f} GiB"
+            ),
+            flush=True,
+        )
+        SAID.write_text(json.dumps(dict(sorted(said.items())), indent=1) + "\n")
+
+
+def chosen(names: list[str]) -> list[Entry]:
+    """The programs named; all by default."""
+    return [e for e in PROGRAMS if not names or e.name in names]
+
+
+# -- measuring ----------------------------------------------------------------------------------
+
+
+def anchors() -> dict[str, float]:
+    """Seconds of a few of the bench's own calls, now: tells a drifting host from a wrong model."""
+    import torch
+    from torch import nn
+
+    from gpuscope.measurement.bench.host_python import LOOPS
+    from gpuscope.measurement.bench.host_timing import HostTimer
+
+    timer = HostTimer("cuda", 5)
+    x, y = torch.randn(8, 64, device="cuda"), torch.randn(8, 64, device="cuda")
+    linear = nn.Linear(64, 64).cuda()
+    for name, loop, count in LOOPS[:2]:
+        timer.once("python", name, "", lambda loop=loop: loop, count, 3)
+    timer.calls("op", "add", "grad", lambda: linear.weight + 1.0)
+    timer.calls("op", "linear", "grad", lambda: linear(x))
+    with torch.no_grad():
+        timer.calls("op", "add", "no_grad", lambda: x + y)
+        timer.calls("op", "empty", "no_grad", lambda: torch.empty(8, 64, device="cuda"))
+        timer.calls("op", "view", "no_grad", lambda: x.view(4, 128))
+    return {f"{s.group}.{s.name}.{s.variant}": statistics.median(s.seconds) for s in timer.samples}
+
+
+def phases(step: Callable[[], object], repeats: int = 7) -> dict[str, float]:
+    """Host seconds of a step up to the first `backward`, inside of all, inside of optimizers."""
+    import torch
+    from torch.optim import optimizer as optimizers
+
+    spent, original = {"backward": 0.0, "optimizer": 0.0}, torch.autograd.backward
+    began = [0.0]
+
+    def backward(*args: Any, **kwargs: Any) -> None:
+        start = time.perf_counter()
+        original(*args, **kwargs)
+        spent["backward"] += time.perf_counter() - start
+
+    def before(*_: Any) -> None:
+        began[0] = time.perf_counter()
+
+    def after(*_: Any) -> None:
+        spent["optimizer"] += time.perf_counter() - began[0]
+
+    hooks = (
+        optimizers.register_optimizer_step_pre_hook(before),
+        optimizers.register_optimizer_step_post_hook(after),
+    )
+    torch.autograd.backward = backward
+    found: dict[str, list[float]] = {"backward": [], "optimizer": [], "whole": []}
+    try:
+        for _ in range(repeats):
+            spent.update(backward=0.0, optimizer=0.0)
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            step()
+            found["whole"].append(time.perf_counter() - start)
+            for name, seconds in spent.items():
+                found[name].append(seconds)
+    finally:
+        torch.autograd.backward = original
+        for hook in hooks:
+            hook.remove()
+    torch.cuda.synchronize()
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def without_collector(step: Callable[[], object], step_s: float) -> float:
+    """Step time while Python's garbage collector is off: what it costs is the difference."""
+    import gc
+
+    import torch
+
+    count = max(3, min(150, int(0.25 / step_s)))
+    gc.disable()
+    try:
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(count):
+            step()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - began) / count
+    finally:
+        gc.enable()
+
+
+def record(entry: Entry, out: Path, seconds: float) -> dict[str, Any]:
+    """One program, measured in this process: see `measure.measure`, with the host looked at."""
+    import measure
+
+    kept: list[Callable[[], object]] = []
+    resolve = measure.resolve_build
+
+    def remembered(e: Entry) -> Callable[[], Callable[[], object]]:
+        def build() -> Callable[[], object]:
+            kept.append(resolve(e)())
+            return kept[0]
+
+        return build
+
+    measure.resolve_build = remembered
+    found = dict(measure.measure(entry, out, seconds))
+    step = kept[0]
+    return {
+        **found,
+        "anchors_s": anchors(),
+        "phases_s": phases(step),
+        "no_collector_s": without_collector(step, float(found["step_time_s"])),
+    }
+
+
+def measure_all(out: Path, names: list[str], seconds: float, budget_s: float) -> None:
+    """Bench the host, measure every program that has no recording yet, bench again."""
+    import measure
+
+    began = time.perf_counter()
+    out.mkdir(parents=True, exist_ok=True)
+    measure.bench_host(out / "first")
+    print(f"bench done after {time.perf_counter() - began:.0f} s", flush=True)
+    import torch  # noqa: F401
+    import torch._dynamo  # noqa: F401
+    import transformers  # noqa: F401
+
+    (out / "machine.json").write_text(json.dumps(measure.machine(), indent=1))
+    for entry in chosen(names):
+        file = out / f"{entry.name}.json"
+        if file.exists() or time.perf_counter() - began > budget_s:
+            continue
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                found = record(entry, out, seconds)
+                file.write_text(json.dumps(found, indent=1))
+                print(
+                    f"{entry.name}: {found['step_time_s'] * 1e3:.3f} ms, issue "
+                    f"{found['host_issue_s'] * 1e3:.3f}, kernels "
+                    f"{found['kernel_sum_s'] * 1e3:.3f}, {found['kernel_count']} launches, "
+                    f"peak {found['peak_allocated_bytes'] / 2**30:.3f} GiB, "
+                    f"{found['average_w'] or 0:.0f} W, {found['total_s']:.1f} s",
+                    flush=True,
+                )
+                code = 0
+            except BaseException as error:
+                text = str(error).strip().split("\n")[0][:300]
+                print(f"{entry.name}: FAILED {type(error).__name__}: {text}", flush=True)
+            os._exit(code)
+        os.waitpid(pid, 0)
+    if time.perf_counter() - began < budget_s:
+        measure.bench_host(out / "last")
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("predict").add_argument("names", nargs="*")
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("out", type=Path)
+    measuring.add_argument("names", nargs="*")
+    measuring.add_argument("--seconds", type=float, default=1.4)
+    measuring.add_argument("--budget", type=float, default=420)
+    args = parser.parse_args()
+    if args.command == "predict":
+        predict(args.names)
+    else:
+        measure_all(args.out, args.names, args.seconds, args.budget)
+
+
+if __name__ == "__main__":
+    main()
