@@ -88,6 +88,8 @@ SURFACE = {
         "--max-tokens",
         "--max-sequences",
         "--router",
+        "--prefill",
+        "--decode",
         "--policy",
         *PAGE,
     ],

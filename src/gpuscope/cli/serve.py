@@ -72,6 +72,12 @@ def serve_command(
     router: Annotated[
         str, typer.Option(help=Text("Which copy gets a request: round-robin, least-load, prefix."))
     ] = "round-robin",
+    prefill: Annotated[
+        str | None, typer.Option(help=Text("Devices for the prompts, with --decode for the rest."))
+    ] = None,
+    decode: Annotated[
+        str | None, typer.Option(help=Text("Devices for the answers, with --prefill."))
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(help=Text("Of the scheduler: fcfs, priority, lpm, max-utilization.")),
@@ -95,8 +101,8 @@ def serve_command(
             model, on, engine=engine, rate=rate, concurrency=_numbers(concurrency),
             arrivals=arrivals, input=input_, output=output_, requests=requests, seed=seed,
             shared=shared, tp=tp, ep=ep, replicas=replicas, dtype=dtype, kv_dtype=kv_dtype,
-            kv_blocks=kv_blocks, router=router, policy=policy, max_tokens=max_tokens,
-            max_sequences=max_sequences,
+            kv_blocks=kv_blocks, router=router, prefill=prefill, decode=decode, policy=policy,
+            max_tokens=max_tokens, max_sequences=max_sequences,
         )  # fmt: skip
 
     from gpuscope.cli.explanations import Shown, show

@@ -14,7 +14,7 @@ Row = tuple[float, int, float, float, int, int, int, int, int]
 
 ROW = "dqddqqqqq"
 TIMES = ("intended", "started", "first", "finished")
-SUMS = ("prefill", "behind", "device", "host", "put_off")
+SUMS = ("prefill", "behind", "device", "host", "put_off", "transfer")
 COUNTS = ("preemptions", "cached")
 
 
@@ -23,7 +23,7 @@ class Record:
 
     Attributes:
         intended, started, first, finished: moments, NaN until they come.
-        prefill, behind, device, host, put_off: seconds of it.
+        prefill, behind, device, host, put_off, transfer: seconds of it.
         preemptions, cached: how often put off, prompt tokens found.
         rows: columns of the iterations, as `Row` has them.
         busy_s: of the device.
@@ -40,6 +40,7 @@ class Record:
     device: array[float]
     host: array[float]
     put_off: array[float]
+    transfer: array[float]
     preemptions: array[int]
     cached: array[int]
 

@@ -13,6 +13,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.serving.disaggregated import Group, Link, link_between, serve_apart
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.fleet import serve_all
 from gpuscope.serving.iteration import IterationCost, iteration_cost
@@ -39,6 +40,8 @@ class Deployment:
         memory: for keys and values, of each replica.
         cost: of an iteration.
         router: which replica a request goes to.
+        prefill: works on the prompts, where other devices do; its router is this one's, too.
+        link: that their keys and values go over.
     """
 
     model: str
@@ -51,6 +54,15 @@ class Deployment:
     memory: KvMemory
     cost: IterationCost
     router: str = "round-robin"
+    prefill: Deployment | None = None
+    link: Link | None = None
+
+    @property
+    def devices(self) -> str:
+        """As people write them, those that work on prompts first."""
+        cluster = self.cluster
+        own = f"{cluster.n_devices}x{cluster.device.id}".removeprefix("1x")
+        return own if self.prefill is None else f"{self.prefill.devices} + {own}"
 
     @property
     def limits(self) -> Limits:
@@ -183,8 +195,33 @@ def serve_requests(found: Deployment, requests: Requests) -> Serving:
     return _serving(found, requests, record, rows, where)
 
 
+def apart(prefill: Deployment, decode: Deployment) -> Deployment:
+    """A deployment of two: prompts on the devices of one, answers on those of the other.
+
+    Raises:
+        InvalidValueError: the catalogue knows no link between them.
+    """
+    link = link_between(
+        prefill.cluster.device,
+        decode.cluster.device,
+        prefill.cluster.n_devices + decode.cluster.n_devices,
+        (prefill.tp, decode.tp),
+        decode.memory.token_bytes * (1 if decode.size.latent is not None else decode.tp),
+    )
+    return replace(decode, prefill=prefill, link=link)
+
+
+def _group(found: Deployment) -> Group:
+    return Group(
+        engine=found.engine, limits=found.limits, device_s=found.cost.device_s,
+        replicas=found.replicas, route=found.router,
+    )  # fmt: skip
+
+
 def _run(found: Deployment, requests: Requests) -> tuple[Record, list[Record], Ints]:
     """What became of requests, the iterations of each replica, and who served which."""
+    if found.prefill is not None and found.link is not None:
+        return serve_apart(requests, _group(found.prefill), _group(found), found.link)
     if found.router != "round-robin" and found.replicas > 1:
         return serve_all(
             requests, found.engine, found.limits, found.cost,
@@ -254,6 +291,7 @@ def _serving(
         decode_device_s=column("device"),
         decode_host_s=column("host"),
         preempted_s=column("put_off"),
+        transfer_s=column("transfer") if found.link else np.zeros(0),
         preemptions=column("preemptions"),
         cached_tokens=column("cached"),
         replica=where,
@@ -263,12 +301,11 @@ def _serving(
         found.model,
         found.engine.name,
         found.engine.version,
-        f"{found.cluster.n_devices}x{found.cluster.device.id}"
-        if found.cluster.n_devices > 1
-        else found.cluster.device.id,
+        found.devices,
         served,
         settings={
             "tp": found.tp, "replicas": found.replicas, "dtype": found.kept.name,
+            "prefill_replicas": found.prefill.replicas if found.prefill else 0,
             "concurrency": requests.concurrency, "seed": requests.seed, "load": requests.name,
         },
         iterations=iterations_of(rows),
@@ -308,11 +345,21 @@ def _notes(found: Deployment) -> tuple[str, ...]:
 
 def _energy_j(found: Deployment, made: Serving) -> float | None:
     """Board power while the device works, at rest else: an upper estimate of what it draws."""
-    device, rows = found.cluster.device, made.iterations
-    if device.tdp_w is None or not len(rows):
+    rows, lasts_s = made.iterations, float(np.nanmax(made.served.finished_s))
+    first = found.prefill.replicas if found.prefill else 0
+    parts = [_drawn_j(found, float(rows.device_s[rows.replica >= first].sum()), lasts_s)]
+    if found.prefill:
+        busy_s = float(rows.device_s[rows.replica < first].sum())
+        parts.append(_drawn_j(found.prefill, busy_s, lasts_s))
+    return None if None in parts else sum(part for part in parts if part is not None)
+
+
+def _drawn_j(found: Deployment, busy_s: float, lasts_s: float) -> float | None:
+    device = found.cluster.device
+    if device.tdp_w is None:
         return None
-    lasts = float(np.nanmax(made.served.finished_s)) * found.replicas
-    busy = min(float(rows.device_s.sum()), lasts)
+    lasts = lasts_s * found.replicas
+    busy = min(busy_s, lasts)
     rest_w = device.idle_power_w or 0.15 * device.tdp_w
     # Decoding waits for the memory: a board draws about three quarters of its limit.
     return found.tp * (busy * 0.75 * device.tdp_w + (lasts - busy) * rest_w)
@@ -331,6 +378,11 @@ def capacity_per_s(found: Deployment, requests: Requests) -> float:
     places = min(found.engine.max_sequences, _PLACES)
     rows = np.resize(np.arange(len(requests)), 5 * places)
     full = _part(requests.at_concurrency(places), rows, 2, 0).at_concurrency(places)
+    if found.prefill is not None:
+        full = full.at_concurrency(places * (found.replicas + found.prefill.replicas))
+        ended = np.sort(_run(found, full)[0].column("finished"))
+        rest = ended[len(ended) // 5 : -len(ended) // 5]  # neither filling nor emptying
+        return float((len(rest) - 1) / (rest[-1] - rest[0])) if rest[-1] > rest[0] else inf
     record, _, _ = serve_all(full, found.engine, found.limits, found.cost)
     started = np.sort(record.column("started"))
     lasts = float(started[-1] - started[places])

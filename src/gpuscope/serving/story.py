@@ -81,7 +81,9 @@ def kv_share(run: Serving) -> float | None:
     """Most of the blocks of keys and values that were in use at once; None unknown."""
     if not run.kv_blocks or not len(run.iterations):
         return None
-    return float(run.iterations.kv_blocks_used.max()) / run.kv_blocks
+    first = run.settings.get("prefill_replicas", 0)  # have rooms of their own
+    used = run.iterations.kv_blocks_used[run.iterations.replica >= int(first)]
+    return float(used.max()) / run.kv_blocks if len(used) else None
 
 
 def _summary(

@@ -20,7 +20,7 @@ from gpuscope.serving.engine import engine as profile
 from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import Serving
-from gpuscope.serving.simulate import Deployment, capacity_per_s, deploy, serve_requests
+from gpuscope.serving.simulate import Deployment, apart, capacity_per_s, deploy, serve_requests
 from gpuscope.serving.traces import read_trace
 
 __all__ = ["load_of", "serve", "serve_load"]
@@ -49,6 +49,8 @@ def serve(
     kv_blocks: int | None = None,
     shared: int = 0,
     router: str = "round-robin",
+    prefill: Target | None = None,
+    decode: Target | None = None,
     policy: str | None = None,
     calibration: Calibration | None = None,
     **settings: Any,
@@ -70,6 +72,8 @@ def serve(
         kv_blocks: where known, instead of the prediction.
         shared: tokens that all prompts begin with.
         router: which replica gets a request: "round-robin", "least-load", "prefix".
+        prefill, decode: devices that work on the prompts, and those that make the answers;
+            both instead of `on`. `tp` and `replicas` are of each.
         policy: of the scheduler, where the engine has several: "priority", "lpm",
             "max-utilization"; its default by default.
         calibration: measured constants of the device.
@@ -81,11 +85,21 @@ def serve(
     Raises:
         GpuscopeError: what cannot be (docs/serve.md); says what to type instead.
     """
-    found = _deployment(
-        model, on, engine, settings, tp=tp, ep=ep, replicas=replicas, dtype=dtype,
-        cache_bytes=_cache_bytes(kv_dtype), kv_blocks=kv_blocks, calibration=calibration,
-        router=router, policy=policy,
-    )  # fmt: skip
+    if (prefill is None) != (decode is None):
+        raise InvalidValueError(
+            Text("Prompts and answers on devices of their own need both named."),
+            "",
+            Text("Type: --prefill 2xh100 --decode 2xh200"),
+        )
+
+    def made(devices: Target) -> Deployment:
+        return _deployment(
+            model, devices, engine, settings, tp=tp, ep=ep, replicas=replicas, dtype=dtype,
+            cache_bytes=_cache_bytes(kv_dtype), kv_blocks=kv_blocks, calibration=calibration,
+            router=router, policy=policy,
+        )  # fmt: skip
+
+    found = made(on) if prefill is None or decode is None else apart(made(prefill), made(decode))
     asked = load_of(
         arrivals, rate=rate, concurrency=concurrency, input=str(input), output=str(output),
         requests=requests, seed=seed, shared=shared,
