@@ -88,7 +88,7 @@ def predict(
 
 
 def recost(
-    workload: Workload,
+    workload: Workload | RankPrograms,
     on: Target = "h200",
     *,
     options: WorkloadOptions | None = None,
@@ -116,7 +116,7 @@ def recost(
         cluster = cluster.with_device(cluster.device.replace(**overrides))
     captured = (
         workload
-        if isinstance(workload, Program)
+        if isinstance(workload, Program | RankPrograms)
         else capture_job(workload, cluster, options, calibration=constants)
     )
     if isinstance(captured, RankPrograms) and not captured.equal:

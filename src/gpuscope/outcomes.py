@@ -24,15 +24,12 @@ from gpuscope.analysis.explained import FEWER, WORTH_SAYING
 from gpuscope.analysis.findings.poor_shapes import odd_sizes
 from gpuscope.analysis.findings.registry import largest_first
 from gpuscope.analysis.types import About, Finding
-from gpuscope.cost.types import CostedProgram
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, Cluster, Device
 from gpuscope.program.types import Op, Program, TensorSpec
-from gpuscope.timeline.contention import Beside, DeviceOverlap
 from gpuscope.timeline.drawing import event_kind
 from gpuscope.timeline.recost import STEPS, recost
-from gpuscope.timeline.schedule import Schedule, build_schedule
-from gpuscope.timeline.simulate import contended_walk
+from gpuscope.timeline.simulate import Walked
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 from gpuscope.timeline.walk import walk_steps
 
@@ -46,7 +43,7 @@ def with_outcomes(
     timeline: Timeline,
     cluster: Cluster,
     constants: Calibration,
-    costed: CostedProgram,
+    done: Walked,
     waiting_s: float = 0.0,
 ) -> tuple[Finding, ...]:
     """Return a prediction's findings with `predicted_step_s`, and gains that it bears out.
@@ -60,10 +57,10 @@ def with_outcomes(
         program: as it was captured.
         timeline: whose events the findings name.
         cluster, constants: as the step was predicted.
-        costed: the program's kernels, whose walk the timeline is.
+        done: the walk that the timeline is.
         waiting_s: what each step waits by chance for the last of all ranks, changed or not.
     """
-    walked = _Walked.of(costed, DeviceOverlap.of(cluster.device, constants), timeline)
+    walked = _Drawn.of(done, timeline)
 
     def period_s(changed: Program) -> float | None:
         recosted_s = _step_s(changed, cluster, constants)
@@ -73,15 +70,15 @@ def with_outcomes(
     told = [_held(each, walked, found) for each in told]
     rungs = [at for at, each in enumerate(told) if each.predicted_step_s is not None]
     step_s = walked.step_s + waiting_s
-    done, reached_s, promised_s = program, step_s, 0.0
+    taken, reached_s, promised_s = program, step_s, 0.0
     for at in sorted(rungs, key=lambda at: list(_CHANGES).index(told[at].kind)):
         each = told[at]
         alone_s = each.predicted_step_s or step_s
-        changed = _changed(done, each, timeline)
+        changed = _changed(taken, each, timeline)
         if changed is not None:
-            both_s = None if done is program else period_s(changed)
+            both_s = None if taken is program else period_s(changed)
             reached_s = min(reached_s, alone_s, both_s or alone_s)
-            done = changed
+            taken = changed
         if each.max_gain_s is not None:
             saved_s = min(step_s - alone_s, step_s - reached_s - promised_s)
             told[at] = replace(each, max_gain_s=max(0.0, min(each.max_gain_s, saved_s)))
@@ -89,9 +86,7 @@ def with_outcomes(
     return largest_first(_offered_anew(told, found, walked))
 
 
-def _offered_anew(
-    told: list[Finding], found: tuple[Finding, ...], walked: _Walked
-) -> list[Finding]:
+def _offered_anew(told: list[Finding], found: tuple[Finding, ...], walked: _Drawn) -> list[Finding]:
     """What simulations took from some kernels' gains, given to others that could not be shorter.
 
     All kernels together save so much and no more; who was served first had it.
@@ -119,7 +114,7 @@ def _offered_anew(
     return told
 
 
-def _held(finding: Finding, walked: _Walked, found: tuple[Finding, ...]) -> Finding:
+def _held(finding: Finding, walked: _Drawn, found: tuple[Finding, ...]) -> Finding:
     """A finding with no more gain than shorter kernels give, and with what hides the rest.
 
     Not one whose simulated advice makes them fewer, which the host is sooner done with.
@@ -150,33 +145,29 @@ def _outcome(
 
 
 @dataclass(frozen=True, slots=True)
-class _Walked:
+class _Drawn:
     """A step's walk, to be walked again with shorter kernels.
 
     Attributes:
-        schedule, used: the step as rows, with the device times that contention leaves.
-        latency_s: from a launch call to its work.
-        step_s: the step.
+        done: the step.
+        step_s: its period.
         row: of the schedule, by row of `Timeline.events`.
     """
 
-    schedule: Schedule
-    used: Beside
-    latency_s: float
+    done: Walked
     step_s: float
     row: dict[int, int]
 
     @classmethod
-    def of(cls, costed: CostedProgram, overlap: DeviceOverlap, timeline: Timeline) -> _Walked:
-        schedule = build_schedule(costed)
-        walk, used = contended_walk(costed, schedule, STEPS, overlap)
+    def of(cls, done: Walked, timeline: Timeline) -> _Drawn:
+        schedule, walk = done.schedule, done.walk
         rows, events = np.flatnonzero(schedule.kernel >= 0), timeline.events
         drawn = np.flatnonzero(events.kind < DEVICE_KINDS)
         # Both hold every task once; what runs in one lane runs in one order.
         rows = rows[np.lexsort((walk.start_s[rows], schedule.lane[rows]))]
         drawn = drawn[np.lexsort((events.start_ns[drawn], events.lane[drawn]))]
         row = dict(zip(drawn.tolist(), rows.tolist(), strict=True))
-        return cls(schedule, used, costed.launch_latency_s, walk.period_s, row)
+        return cls(done, walk.period_s, row)
 
     def saved_s(self, about: About, gain_s: float) -> float:
         """Return what the step gets shorter with so much of a finding's time gone.
@@ -184,17 +175,18 @@ class _Walked:
         Kernels get shorter by that; copies and collectives are all hidden: what of them is not is
         the finding's time.
         """
-        times_s = self.schedule.duration_s if self.used.duration_s is None else self.used.duration_s
+        schedule, used = self.done.schedule, self.done.used
+        times_s = used.duration_s
         rows = np.array([self.row[event] for event in about.events], np.int64)
         kernel = np.array(
-            [event_kind(self.schedule.kernels[k]) == "kernel" for k in self.schedule.kernel[rows]]
+            [event_kind(schedule.kernels[k]) == "kernel" for k in schedule.kernel[rows]]
         )
         whole_s, work_s = float(times_s[rows].sum()), max(0.0, gain_s - about.idle_s)
         left = 1.0 - min(1.0, work_s / whole_s) if whole_s > 0 else 1.0
         shorter_s = times_s.copy()
         shorter_s[rows] *= np.where(kernel, left, 0.0)
         walk = walk_steps(
-            self.schedule, self.latency_s, STEPS, duration_s=shorter_s, held_s=self.used.held_s
+            schedule, self.done.latency_s, STEPS, duration_s=shorter_s, held_s=used.held_s
         )
         return max(0.0, self.step_s - walk.period_s) + about.idle_s
 

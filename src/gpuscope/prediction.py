@@ -20,9 +20,11 @@ from gpuscope.outcomes import with_outcomes
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.run import Basis, JobPlace, RankResult, Run
-from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
+from gpuscope.timeline import attach_memory, simulate, simulate_memory
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.memory import MemoryTrace
+from gpuscope.timeline.simulate import walked
+from gpuscope.timeline.uncertainty import walked_interval
 
 if TYPE_CHECKING:
     from gpuscope.timeline.simulate_ranks import RankSimulation
@@ -70,8 +72,9 @@ def predict_program(
     device = cluster.device
     costed = _costed(program, cluster, constants, strict)
     overlap = DeviceOverlap.of(device, constants)
-    simulation = simulate(costed.limited, overlap=overlap)
-    low, high = step_time_interval(costed.limited, overlap=overlap)
+    done = walked(costed.limited, overlap=overlap)
+    simulation = simulate(costed.limited, done=done)
+    low, high = walked_interval(costed.limited, done.schedule, done.walk, done.used)
     timeline = with_limiters(attach_memory(simulation.timeline, costed.memory), device)
     analysis = analyze(
         timeline,
@@ -82,7 +85,7 @@ def predict_program(
         calibration=constants,
         step_energy=step_energy(costed.alone, device, constants, simulation.step_time_s),
     )
-    told = with_outcomes(analysis.findings, program, timeline, cluster, constants, costed.limited)
+    told = with_outcomes(analysis.findings, program, timeline, cluster, constants, done)
     run = Run(
         name=program.name,
         target=device.name,
@@ -172,8 +175,9 @@ def predict_job(
     )
     if len(costed) == 1:
         (program,) = programs.programs
+        one = walked(first.limited, overlap=overlap)
         told = with_outcomes(
-            analysis.findings, program, timeline, cluster, constants, first.limited, late.mean_s
+            analysis.findings, program, timeline, cluster, constants, one, late.mean_s
         )
         analysis = replace(analysis, findings=told)
     by_rank = {each.rank: each for each in simulation.ranks}

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from typer.testing import CliRunner
 
 from gpuscope import api
+from gpuscope.cli import fit_trials as trials
 from gpuscope.cli.app import app
 from gpuscope.cli.fit_trials import ENOUGH, MOST_TRIALS, fit_trials, told, trials_on_more
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import parse_target
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.settings import WorkloadOptions
-from gpuscope.timeline.recost_ranks import RecostedJob, RecostedRank
 
 CLUSTER = parse_target("8xh200")
 
 
-def _job(fits: bool) -> RecostedJob:
-    return RecostedJob(1.0, None, None, (RecostedRank(0, 8, None, 2**30, fits),))
+Job = tuple[int, bool, Callable[[], float]]
+
+
+def _job(fits: bool) -> Job:
+    return 2**30, fits, lambda: 1.0
 
 
 def _tried(monkeypatch, answer, plan: ParallelOptions) -> tuple[list[ParallelOptions], list[str]]:
     """The plans asked for, and the words of those that came back."""
     asked: list[ParallelOptions] = []
 
-    def recost(workload, cluster, *, options, **kept):
+    def predicted(workload, cluster, options, calibration):
         asked.append(options.parallel)
         return answer(options.parallel)
 
-    monkeypatch.setattr(api, "recost", recost)
+    monkeypatch.setattr(trials, "predicted", predicted)
     options = WorkloadOptions(task="train", parallel=plan)
     found = fit_trials("llama-3.1-8b", CLUSTER, options, None, lambda _: None)
     return asked, [trial.options for trial in found]
@@ -48,7 +53,7 @@ def test_it_gives_up_after_a_few(monkeypatch) -> None:
 
 
 def test_plans_that_cannot_be_are_passed_over(monkeypatch) -> None:
-    def answer(plan: ParallelOptions) -> RecostedJob:
+    def answer(plan: ParallelOptions) -> Job:
         if plan.tp is not None:
             raise InvalidValueError("heads do not divide")
         return _job(plan.pp == 2)
@@ -87,12 +92,12 @@ def _on_more(monkeypatch, fits, workload: str = "llama-3.2-1b", **more) -> list[
     assert run.fits is False
     asked: list[str] = []
 
-    def recost(workload, cluster, *, options, **kept):
+    def predicted(workload, cluster, options, calibration):
         asked.append(f"{cluster.n_devices} {options.parallel.fsdp} {options.parallel.recompute}")
         assert cluster.device == small.device
         return _job(fits(cluster.n_devices, options.parallel.recompute))
 
-    monkeypatch.setattr(api, "recost", recost)
+    monkeypatch.setattr(trials, "predicted", predicted)
     found = trials_on_more(workload, run, small, options, None, lambda _: None)
     tried = [trial.options.split()[1].split("x")[0] for trial in found]
     assert tried == [each.split()[0] for each in asked]
@@ -110,3 +115,15 @@ def test_one_device_too_small_names_the_fewest_that_hold_it(monkeypatch) -> None
 
 def test_code_of_the_users_is_not_tried_on_more(monkeypatch) -> None:
     assert _on_more(monkeypatch, lambda *_: True, workload="train.py:build") == []
+
+
+def test_what_is_told_is_what_a_whole_prediction_says() -> None:
+    """The peak and time of a plan, costed or not until it is asked for, are those of `recost`."""
+    plan = ParallelOptions(fsdp="full", microbatch=1)
+    options = WorkloadOptions(layers=1, seq=128, parallel=plan)
+    two = parse_target("2xh200")
+    for memory_bytes in (two.device.memory_bytes, 1_000_000_000):
+        on = two.with_device(two.device.replace(memory_bytes=memory_bytes))
+        peak, fits, time = trials.predicted("llama-3.2-1b", on, options, None)
+        whole = api.recost("llama-3.2-1b", on, options=options)
+        assert (peak, fits, time()) == (whole.peak_memory_bytes, whole.fits, whole.step_time_s)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuscope.cost import power
 from gpuscope.cost.power import (
     LOWEST_CLOCK,
     PowerModel,
@@ -266,3 +267,20 @@ def test_clocks_of_several_ranks_are_one_sentence() -> None:
         "last",
     )
     assert clocks_together([said(1.72), said(1.72)]) == (said(1.72),)
+
+
+def test_a_row_is_a_kernel_or_where_they_were_corrected_apart_a_launch() -> None:
+    one, other = (Kernel(name, "pointwise", 0, 1e-6, 1e-6, 1e-6) for name in ("one", "other"))
+    lists = ((one, one, other), (other,))
+    ops = [
+        CostedOp(Op(n, "aten::mul", "", (), (), repeat=repeat), lists[at], HostCost(0.0, 0.0, 0.0))
+        for n, (at, repeat) in enumerate([(0, 2), (1, 1), (0, 3)])
+    ]
+    together = CostedProgram(Program("p", tuple(o.op for o in ops)), "none", tuple(ops))
+    kernels, of_row, often, launched = power._rows(together)
+    assert kernels == [one, other]
+    assert (of_row.tolist(), often.tolist()) == ([0, 1], [10.0, 6.0])
+    assert launched.tolist() == [0, 0, 1, 1, 0, 0, 1]
+    kernels, of_row, often, launched = power._rows(replace(together, apart=True))
+    assert (of_row.tolist(), often.tolist()) == ([0, 0, 1, 1], [5.0, 5.0, 5.0, 1.0])
+    assert launched.tolist() == [0, 1, 2, 3, 0, 1, 2]

@@ -272,14 +272,12 @@ def _layers(program: Program) -> tuple[str, ...]:
     return tuple(largest)
 
 
-def _inside(path: str, layers: tuple[str, ...]) -> bool:
-    return any(path == layer or path.startswith(layer + ".") for layer in layers)
-
-
 def _activation_share(program: Program, layers: tuple[str, ...]) -> float:
     sizes = [(s.nbytes, s.module) for s in program.storages if s.category == "activation"]
     total = sum(nbytes for nbytes, _ in sizes)
-    return sum(n for n, module in sizes if _inside(module, layers)) / total if total else 0.0
+    inside = tuple(f"{layer}." for layer in layers)
+    held = sum(n for n, module in sizes if f"{module}.".startswith(inside))
+    return held / total if total else 0.0
 
 
 def _layer_inputs(program: Program, layers: tuple[str, ...]) -> int:
@@ -299,7 +297,7 @@ def _largest_layer_share(program: Program | None) -> float:
         return 0.0
     layers = _layers(program)
     sizes = [
-        sum(info.parameters for info in program.modules if _inside(info.path, (layer,)))
+        sum(i.parameters for i in program.modules if f"{i.path}.".startswith(f"{layer}."))
         for layer in layers[:1]
     ]
     return max(sizes, default=0) / program.parameters

@@ -9,13 +9,16 @@ from typing import Any
 
 from gpuscope import api
 from gpuscope.analysis.fit import fit_options
+from gpuscope.cost.anew import as_run
 from gpuscope.document.quantities import Bytes, Seconds
 from gpuscope.document.text import Text, joined
 from gpuscope.errors import GpuscopeError
-from gpuscope.hardware import Calibration, Cluster
+from gpuscope.hardware import Calibration, Cluster, calibration_for
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.settings import WorkloadOptions
+from gpuscope.program.world import RankPrograms
 from gpuscope.run import Run
+from gpuscope.timeline.recost import peak_memory
 
 MOST_TRIALS = 4
 """Plans that are tried: each is captured anew."""
@@ -41,14 +44,14 @@ class Trial:
     Attributes:
         options: what to add to the command line ("--recompute full").
         peak_memory_bytes: of its fullest rank.
-        step_time_s: of its step.
         fits: whether every rank fits.
+        time: finds the time of its step, or what says that it cannot be.
     """
 
     options: str
     peak_memory_bytes: int
-    step_time_s: float
     fits: bool
+    time: Callable[[], float]
 
 
 def fit_trials(
@@ -145,25 +148,35 @@ def _tried(
 ) -> list[Trial]:
     """The plan predicted; none where it cannot be."""
     try:
-        job = api.recost(
-            workload, cluster, options=options, calibration=calibration, interval=False
-        )
+        return [Trial(words, *predicted(workload, cluster, options, calibration))]
     except GpuscopeError:
         return []
-    peak, fits = _memory(job)
-    if peak is None or fits is None:
-        return []
-    return [Trial(words, peak, job.step_time_s, fits)]
 
 
-def _memory(job: Any) -> tuple[int | None, bool | None]:
-    """Peak and whether it fits, of one program or of the fullest rank."""
-    if not hasattr(job, "ranks"):
-        return job.peak_memory_bytes, job.fits
-    fullest = job.fullest
-    if fullest is None:
-        return None, None
-    return fullest.peak_memory_bytes, all(rank.fits for rank in job.ranks)
+def predicted(
+    workload: str, cluster: Cluster, options: WorkloadOptions, calibration: Calibration | None
+) -> tuple[int, bool, Callable[[], float]]:
+    """Return the peak of a job's fullest rank, whether all fit, and what finds its step's time.
+
+    Where all ranks are equal, one that does not fit is not costed: its time is seldom told.
+
+    Raises:
+        GpuscopeError: the plan cannot be.
+    """
+    constants = api.resolve_calibration(cluster, calibration) or calibration_for(cluster.device)
+    captured = api.capture_job(workload, cluster, options, calibration=constants)
+
+    def recosted(memory: bool = False) -> Any:
+        return api.recost(captured, cluster, calibration=constants, interval=False, memory=memory)
+
+    if isinstance(captured, RankPrograms) and not captured.equal:
+        job = recosted(memory=True)
+        fits = all(rank.fits for rank in job.ranks)
+        return job.fullest.peak_memory_bytes, fits, lambda: float(job.step_time_s)
+    program = captured.programs[0] if isinstance(captured, RankPrograms) else captured
+    peak, fits = peak_memory(as_run(program, cluster.device), cluster.device)
+    step_s = recosted().step_time_s if fits else None
+    return peak, fits, lambda: float(recosted().step_time_s if step_s is None else step_s)
 
 
 def _plans(asked: ParallelOptions) -> Iterator[tuple[str, ParallelOptions]]:
@@ -205,8 +218,10 @@ def told(run: Run, trials: tuple[Trial, ...]) -> Run:
             "It fits on more devices, as predicted, with {options} ({memory} on each, {time}).",
             options=plan.options,
             memory=Bytes(plan.peak_memory_bytes),
-            time=Seconds(plan.step_time_s),
+            time=Seconds(plan.time()),
         )
+    if hint is None:
+        return run
     findings = tuple(
         replace(each, hint=hint) if each.kind == "does_not_fit" else each
         for each in run.analysis.findings
@@ -214,17 +229,27 @@ def told(run: Run, trials: tuple[Trial, ...]) -> Run:
     return replace(run, analysis=replace(run.analysis, findings=findings))
 
 
-def _hints(trials: tuple[Trial, ...]) -> Text:
+def _time_s(trial: Trial) -> float | None:
+    try:
+        return trial.time()
+    except GpuscopeError:  # what cannot be costed is no plan
+        return None
+
+
+def _hints(trials: tuple[Trial, ...]) -> Text | None:
     fitting = [trial for trial in trials if trial.fits]
     listed = [
         Text(
             "{options} ({memory}, {time})",
             options=trial.options,
             memory=Bytes(trial.peak_memory_bytes),
-            time=Seconds(trial.step_time_s),
+            time=Seconds(time_s),
         )
         for trial in fitting or trials
+        if (time_s := _time_s(trial)) is not None
     ]
+    if not listed:
+        return None
     if fitting:
         return Text("Predicted to fit: {plans}.", plans=joined(listed, ", or "))
     return Text(

@@ -52,15 +52,20 @@ def costed_anew(
         UnsupportedError: the device lacks a dtype that the program computes in.
         CaptureError: an operator without a model, under `strict`.
     """
+    program = as_run(program, device)
+    alone = cost_program(program, device, constants, strict=strict, cluster=cluster)
+    return Made(program, alone, limit_power(alone, device, constants))
+
+
+def as_run(program: Program, device: Device) -> Program:
+    """The program as a device runs it: fused where it is compiled, with its libraries' memory."""
     if not program.compiled and device.compiles_whole_steps:
         program = _whole_step(program)
     elif program.compiled:
         from gpuscope.program.fusion import fuse  # the rules of a compiler: eager code needs none
 
         program = fuse(program)
-    program = with_workspaces(_without_workspaces(program), device)
-    alone = cost_program(program, device, constants, strict=strict, cluster=cluster)
-    return Made(program, alone, limit_power(alone, device, constants))
+    return with_workspaces(_without_workspaces(program), device)
 
 
 _WHOLE_STEPS: list[tuple[Program, Program]] = []

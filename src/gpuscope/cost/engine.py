@@ -181,13 +181,15 @@ def cost_program(
         graph=program.compiled in GRAPHED_MODES,
         graph_call_s=host.compiled.call_s if host.compiled.active else {},
         assumptions=tuple(assumptions),
+        apart=coster.apart,
     )
 
 
 def _computed_s(op: Op) -> float:
     """Host seconds of arithmetic on CPU tensors; below some size the call itself is all."""
-    largest = max((t.numel for t in (*op.inputs, *op.outputs)), default=0)
-    if op.view or largest < _FEW or _touches_device(op):
+    if op.view or _touches_device(op):
+        return 0.0
+    if max((t.numel for t in (*op.inputs, *op.outputs)), default=0) < _FEW:
         return 0.0
     from gpuscope.cost.host_arithmetic import arithmetic_s
 
@@ -227,7 +229,7 @@ class _Coster:
         self.groups = groups
         self.rank = rank
         self.unmodelled: set[str] = set()
-        self.learned = False
+        self.learned = self.apart = False
         self._known: dict[tuple[int, tuple[bool, ...]], tuple[Kernel, ...]] = {}
 
     def kernels(self, op: Op, sort: int, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
@@ -254,6 +256,7 @@ class _Coster:
         if model is not None:
             physical = model(work)
             found = corrected(work, physical, model, SYSTEMATIC_SPREAD)
+            self.apart = self.apart or found is not physical
             self.learned = self.learned or any(
                 now.duration_s != before.duration_s
                 for now, before in zip(found, physical, strict=True)
@@ -305,9 +308,11 @@ def _sort(op: Op) -> tuple[object, ...]:
 
 
 def _touches_device(op: Op) -> bool:
-    return any(t.device == "device" for t in op.outputs) or any(
-        t.device == "device" for t in op.inputs
-    )
+    for tensors in (op.outputs, op.inputs):
+        for tensor in tensors:
+            if tensor.device == "device":
+                return True
+    return False
 
 
 @lru_cache(maxsize=65536)
@@ -355,6 +360,15 @@ def _residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, 
     clock = 0.0
     last: dict[int | tuple[int, ...], float] = {}
     out = []
+    known: dict[object, int] = {}
+
+    def bytes_of(spec: TensorSpec) -> int:
+        alike = spec.shape, spec.stride, spec.dtype
+        found = known.get(alike)
+        if found is None:
+            found = known[alike] = spec.touched_bytes
+        return found
+
     for op in ops.value:
         if op.view:
             out.append((False,) * len(op.inputs))
@@ -362,9 +376,9 @@ def _residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, 
         flags = []
         for spec in op.inputs:
             before = last.get(spec.storage)
-            flags.append(before is not None and clock - before + spec.touched_bytes <= usable)
+            flags.append(before is not None and clock - before + bytes_of(spec) <= usable)
         touched: dict[int | tuple[int, ...], float]
-        touched = {s.storage: s.touched_bytes for s in (*op.inputs, *op.outputs)}
+        touched = {s.storage: bytes_of(s) for s in (*op.inputs, *op.outputs)}
         picked = _picked_bytes(op)
         if op.inputs and picked < op.inputs[0].touched_bytes:
             # The table itself is not in the cache, but what these indices pick of it is.

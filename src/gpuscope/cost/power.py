@@ -30,11 +30,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.cost.identity import Same
 from gpuscope.cost.types import MATRIX, CostedOp, CostedProgram, Kernel, larger_limiter
 from gpuscope.document.quantities import Hertz, Percent, Watts
 from gpuscope.document.text import Text
@@ -71,6 +73,7 @@ _LIKE = {"fp16": "bf16", "int8": "fp8", "fp4": "fp8", "int4": "fp8", "fp64": "fp
 """Which dtype's share serves one that has none of its own."""
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 class Named(Protocol):
@@ -290,11 +293,11 @@ def step_energy(
         constants: calibrated ones; see the module.
         step_s: the step, waits for the host and for other ranks included: there the device rests.
     """
-    model = power_model(device, constants)
-    if model is None or step_s <= 0:
+    loaded = _loaded(Same(alone), Same(device), Same(constants))
+    if loaded is None or step_s <= 0:
         return None
-    load = _Load(alone, model)
-    work_j = load.work_j(_steady(load, model).clock_share)
+    model, load, steady = loaded
+    work_j = load.work_j(steady.clock_share)
     idle_j = model.idle_w * step_s
     room_j, above_j = max(0.0, model.limit_w * step_s - idle_j), sum(work_j)
     factor = min(1.0, room_j / above_j) if above_j > 0 else 1.0
@@ -304,6 +307,18 @@ def step_energy(
 def steady_state(costed: CostedProgram, model: PowerModel) -> SteadyState:
     """The clock at which the average power of a step is what the device holds."""
     return _steady(_Load(costed, model), model)
+
+
+@lru_cache(maxsize=8)
+def _loaded(
+    costed: Same[CostedProgram], device: Same[Device], constants: Same[Named]
+) -> tuple[PowerModel, _Load, SteadyState] | None:
+    """A step's load and its clock, which its limit and its energy have in common."""
+    model = power_model(device.value, constants.value)
+    if model is None:
+        return None
+    load = _Load(costed.value, model)
+    return model, load, _steady(load, model)
 
 
 def _steady(load: _Load, model: PowerModel) -> SteadyState:
@@ -316,39 +331,63 @@ def _steady(load: _Load, model: PowerModel) -> SteadyState:
     return SteadyState(low, load.average_w(low), load.period_s(low), load.stretches(low))
 
 
+def _rows(costed: CostedProgram) -> tuple[list[Kernel], Ints, Floats, Ints]:
+    """Distinct kernels; which of them each row is; how often a row runs; the row of each launch.
+
+    Equal operators share their kernels: each distinct kernel is one row. Where those of one
+    operator were corrected apart, each of its launches is.
+    """
+    number: dict[int, int] = {}
+    kernels: list[Kernel] = []
+    place: dict[int, int] = {}
+    lists: list[Ints] = []
+    repeats: list[float] = []
+    order: list[int] = []
+    for item in costed.ops:
+        if not item.kernels:
+            continue
+        at = place.setdefault(id(item.kernels), len(lists))
+        if at == len(lists):
+            for kernel in item.kernels:
+                if number.setdefault(id(kernel), len(kernels)) == len(kernels):
+                    kernels.append(kernel)
+            lists.append(np.array([number[id(k)] for k in item.kernels], np.int64))
+            repeats.append(0.0)
+        repeats[at] += item.op.repeat
+        order.append(at)
+    if not lists:
+        none = np.zeros(0, np.int64)
+        return [], none, np.zeros(0), none
+    lengths = [len(each) for each in lists]
+    launched, often = np.concatenate(lists), np.repeat(np.array(repeats), lengths)
+    if costed.apart:
+        ends = np.cumsum(lengths)
+        rows = [np.arange(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+        return kernels, launched, often, np.concatenate([rows[at] for at in order])
+    occurrences = np.concatenate([lists[at] for at in order])
+    rows_of = np.arange(len(kernels), dtype=np.int64)
+    return kernels, rows_of, np.bincount(launched, often).astype(np.float64), occurrences
+
+
 class _Load:
     """The kernels of a step as columns."""
 
     def __init__(self, costed: CostedProgram, model: PowerModel) -> None:
         self._idle_w, self._exponent = model.idle_w, model.exponent
-        # Equal operators share their kernels: each distinct kernel is one row.
-        order: dict[int, int] = {}
-        kernels: list[Kernel] = []
-        repeats: list[float] = []
-        occurrences: list[int] = []
-        for item in costed.ops:
-            for kernel in item.kernels:
-                at = order.setdefault(id(kernel), len(kernels))
-                if at == len(kernels):
-                    kernels.append(kernel)
-                    repeats.append(0.0)
-                repeats[at] += item.op.repeat
-                occurrences.append(at)
-        pairs = list(zip(kernels, repeats, strict=True))
-        self._occurrences = np.array(occurrences, np.int64)
+        kernels, of_row, repeat, self._occurrences = _rows(costed)
 
         def column(values: list[float]) -> Floats:
-            return np.array(values, np.float64)
+            return np.array(values, np.float64)[of_row]
 
         # Copies over a link and collectives run beside the kernels: they keep their time.
-        self._repeat = column([repeat * (k.lane == "compute") for k, repeat in pairs])
-        self._duration = column([k.duration_s for k, _ in pairs])
-        self._compute = column([k.compute_s * (k.lane == "compute") for k, _ in pairs])
-        self._memory = column([k.memory_s for k, _ in pairs])
-        self._own_clock = column([model.clock_share(k) for k, _ in pairs])
-        energies = [model.work_j(k) for k, _ in pairs]
+        self._repeat = repeat * column([k.lane == "compute" for k in kernels])
+        self._duration = column([k.duration_s for k in kernels])
+        self._compute = column([k.compute_s * (k.lane == "compute") for k in kernels])
+        self._memory = column([k.memory_s for k in kernels])
+        self._own_clock = column([model.clock_share(k) for k in kernels])
+        energies = [model.work_j(k) for k in kernels]
         self._arithmetic_j = column([arithmetic for arithmetic, _ in energies])
-        self._matrix = np.array([k.kind in MATRIX_KINDS for k, _ in pairs], np.bool_)
+        self._matrix = np.array([k.kind in MATRIX_KINDS for k in kernels], np.bool_)[of_row]
         self._memory_j = float(self._repeat @ column([memory for _, memory in energies]))
         self._gaps_s = float(self._repeat.sum()) * costed.kernel_gap_s
         self._host_s = (
@@ -415,14 +454,15 @@ def limit_power(costed: CostedProgram, device: Device, constants: Named) -> Cost
         `costed` itself where the limit does not bind; else a copy with stretched kernels and one
         more assumption that names the clock.
     """
-    model = power_model(device, constants)
-    if model is None:
+    loaded = _loaded(Same(costed), Same(device), Same(constants))
+    if loaded is None:
         return costed
-    steady = steady_state(costed, model)
+    _, _, steady = loaded
     if steady.clock_share >= 1.0:
         return costed
     stretches = iter(steady.stretch)
     made: dict[int, Kernel] = {}
+    lists: dict[int, tuple[Kernel, ...]] = {}
 
     def slowed(kernel: Kernel, stretch: float) -> Kernel:
         found = made.get(id(kernel))
@@ -430,10 +470,14 @@ def limit_power(costed: CostedProgram, device: Device, constants: Named) -> Cost
             found = made[id(kernel)] = _stretched(kernel, stretch)
         return found
 
-    ops = tuple(
-        CostedOp(item.op, tuple(slowed(k, next(stretches)) for k in item.kernels), item.host)
-        for item in costed.ops
-    )
+    def all_slowed(kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+        own = list(islice(stretches, len(kernels)))
+        found = lists.get(id(kernels))
+        if found is None:
+            found = lists[id(kernels)] = tuple(map(slowed, kernels, own))
+        return found
+
+    ops = tuple(CostedOp(item.op, all_slowed(item.kernels), item.host) for item in costed.ops)
     return replace(costed, ops=ops, assumptions=(*costed.assumptions, _sentence(device, steady)))
 
 

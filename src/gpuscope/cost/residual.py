@@ -23,7 +23,7 @@ Constant: `residual.scale` (1: as fitted, 0 or absent: none).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import exp, hypot, inf, log, sqrt
@@ -236,7 +236,8 @@ def corrected(
     kind, seconds, r = told
     r *= min(1.0, work.constants.value(_SCALE))
     bound = limit(seconds)
-    moved = tuple(_moved(work, k, exp(max(-bound, min(bound, r)))) for k in kernels)
+    factor = exp(max(-bound, min(bound, r)))
+    moved = _each(kernels, lambda k: _moved(work, k, factor))
     return _with_interval(moved, found.interval(kind, sum(k.duration_s for k in moved)), systematic)
 
 
@@ -345,15 +346,28 @@ def _with_interval(
         return kernels
     total_s = sum(k.duration_s for k in kernels)
     apart_s = sqrt(sum(k.duration_s**2 for k in kernels))
-    more = total_s / apart_s if len(set(kernels)) > 1 else 1.0
+    more = total_s / apart_s if any(k != kernels[0] for k in _once(kernels)) else 1.0
     down = _without(1 - exp(quantiles[0]), systematic) * more
     up = _without(exp(quantiles[1]) - 1, systematic) * more
-    return tuple(
-        replace(k, low_s=max(0.0, k.duration_s * (1 - down)), high_s=k.duration_s * (1 + up))
-        if k.lane == "compute"
-        else k
-        for k in kernels
-    )
+
+    def widened(k: Kernel) -> Kernel:
+        if k.lane != "compute":
+            return k
+        low_s = max(0.0, k.duration_s * (1 - down))
+        return replace(k, low_s=low_s, high_s=k.duration_s * (1 + up))
+
+    return _each(kernels, widened)
+
+
+def _once(kernels: Sequence[Kernel]) -> Iterable[Kernel]:
+    """Each of them once: lists of tensors are thousands of launches of a few objects."""
+    return {id(k): k for k in kernels}.values()
+
+
+def _each(kernels: Sequence[Kernel], change: Callable[[Kernel], Kernel]) -> tuple[Kernel, ...]:
+    """All of them changed, those that were one object by one object."""
+    changed = {id(k): change(k) for k in _once(kernels)}
+    return tuple([changed[id(k)] for k in kernels])
 
 
 def _without(width: float, systematic: float) -> float:

@@ -194,6 +194,8 @@ class CostedProgram:
         graph_call_s: host time of a replay besides its launch (guards, copies of arguments), by
             compiled call (0 where none is marked) and phase.
         assumptions: sentences for the user, the program's own included.
+        apart: launches of one operator were each corrected on their own, equal ones too: sums over
+            a step take them one by one.
     """
 
     program: Program
@@ -208,3 +210,4 @@ class CostedProgram:
     graph_call_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
     assumptions: tuple[str, ...] = field(default_factory=tuple)
     host_faster: float | None = None
+    apart: bool = False

@@ -47,8 +47,30 @@ _KINDS: Mapping[str, Callable[[float | None, str], Quantity]] = {
 
 def texts_of(document: object) -> dict[str, Json]:
     """Return the table of all texts in plain data whose `Text`s are still there."""
-    found = {str(each): form(each) for each in walk(document) if isinstance(each, Text) and each}
+    texts: list[Text] = []
+    _gather(document, texts)
+    found = {str(each): form(each) for each in texts if each}
     return {english: how for english, how in found.items() if how.get("name") != english}
+
+
+def _gather(data: object, texts: list[Text]) -> None:
+    """Collect the `Text`s that `walk` would yield; millions of plain strings are passed over."""
+    if isinstance(data, Text):
+        texts.append(data)
+    elif isinstance(data, Mapping):
+        for key, value in data.items():
+            if isinstance(key, Text):
+                texts.append(key)
+            if type(value) not in _BARE:
+                _gather(value, texts)
+    elif isinstance(data, list | tuple) and not (data and isinstance(data[0], int | float)):
+        for value in data:
+            if type(value) not in _BARE:
+                _gather(value, texts)
+
+
+_BARE = frozenset({str, int, float, bool, type(None)})
+"""What holds no text."""
 
 
 def walk(data: object) -> Iterator[str]:

@@ -121,19 +121,23 @@ def _distinct_kernels(timeline: Timeline, column: Ints) -> tuple[list[int], list
     number: dict[str, int] = {}
     table: list[Json] = []
     renumbered: dict[int, int] = {-1: -1}
+    by_object: dict[int, int] = {}
     for index in dict.fromkeys(column.tolist()):
         if index < 0:
             continue
         kernel = timeline.kernels[index]
         if not isinstance(kernel, Kernel):
             raise TypeError(f"a timeline's kernels are Kernel, not {type(kernel).__name__}")
+        if id(kernel) in by_object:
+            renumbered[index] = by_object[id(kernel)]
+            continue
         row = plain(kernel)
         row.pop("op", None)
         key = json.dumps(row, sort_keys=True)
         if key not in number:
             number[key] = len(table)
             table.append({**row, "group": group_key(kernel)})
-        renumbered[index] = number[key]
+        renumbered[index] = by_object[id(kernel)] = number[key]
     return [renumbered[index] for index in column.tolist()], table
 
 

@@ -44,8 +44,36 @@ class Simulation:
     first_step_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A step that was walked until it is steady.
+
+    Attributes:
+        schedule: the step as rows.
+        walk: when each begins and ends.
+        used: the device times that contention leaves.
+        latency_s: from a launch call to its work on an idle device.
+    """
+
+    schedule: Schedule
+    walk: Walk
+    used: Beside
+    latency_s: float
+
+
+def walked(costed: CostedProgram, steps: int = 3, overlap: Overlap | None = None) -> Walked:
+    """Walk a step, for all that follows from it. Arguments and errors as `simulate`."""
+    schedule = build_schedule(costed)
+    walk, used = contended_walk(costed, schedule, steps, overlap)
+    return Walked(schedule, walk, used, costed.launch_latency_s)
+
+
 def simulate(
-    costed: CostedProgram, steps: int = 3, *, overlap: Overlap | None = None
+    costed: CostedProgram,
+    steps: int = 3,
+    *,
+    overlap: Overlap | None = None,
+    done: Walked | None = None,
 ) -> Simulation:
     """Simulate `steps` steps back to back (a few more if not yet steady); return the last one.
 
@@ -54,12 +82,13 @@ def simulate(
         steps: how many.
         overlap: how collectives and kernels that run at the same time slow each other
             (`contention.DeviceOverlap`); None: not at all.
+        done: the step walked so before.
 
     Raises:
         InvalidValueError: `steps` is less than 1.
     """
-    schedule = build_schedule(costed)
-    walk, _ = contended_walk(costed, schedule, steps, overlap)
+    done = done or walked(costed, steps, overlap)
+    schedule, walk = done.schedule, done.walk
     timeline = build_timeline(costed, schedule, walk)
     events = timeline.events
     device = events.kind < DEVICE_KINDS
