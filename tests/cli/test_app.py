@@ -90,6 +90,7 @@ SURFACE = {
         "--router",
         "--prefill",
         "--decode",
+        "--speculate",
         "--policy",
         *PAGE,
     ],

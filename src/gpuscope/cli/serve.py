@@ -78,6 +78,10 @@ def serve_command(
     decode: Annotated[
         str | None, typer.Option(help=Text("Devices for the answers, with --prefill."))
     ] = None,
+    speculate: Annotated[
+        str | None,
+        typer.Option(metavar="k=N,accept=P", help=Text("Tokens drafted, and the share accepted.")),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(help=Text("Of the scheduler: fcfs, priority, lpm, max-utilization.")),
@@ -101,7 +105,8 @@ def serve_command(
             model, on, engine=engine, rate=rate, concurrency=_numbers(concurrency),
             arrivals=arrivals, input=input_, output=output_, requests=requests, seed=seed,
             shared=shared, tp=tp, ep=ep, replicas=replicas, dtype=dtype, kv_dtype=kv_dtype,
-            kv_blocks=kv_blocks, router=router, prefill=prefill, decode=decode, policy=policy,
+            kv_blocks=kv_blocks, router=router, prefill=prefill, decode=decode, speculate=speculate,
+            policy=policy,
             max_tokens=max_tokens, max_sequences=max_sequences,
         )  # fmt: skip
 

@@ -21,7 +21,7 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Device
 from gpuscope.hardware.cluster import build_cluster
 from gpuscope.serving.engine import Engine
-from gpuscope.serving.fleet import Arrivals, check_room
+from gpuscope.serving.fleet import Arrivals, check_room, replica_for
 from gpuscope.serving.record import SUMS, Record
 from gpuscope.serving.replica import DeviceTime, Replica
 from gpuscope.serving.requests import Ints, Requests
@@ -107,7 +107,7 @@ class Group:
         """Fresh replicas for some work."""
         check_room(self.limits, max(i + o for i, o in zip(work.inputs, work.outputs, strict=True)))
         return [
-            Replica(work, self.engine, self.limits, self.device_s, Record(0))
+            replica_for(work, self.engine, self.limits, self.device_s, Record(0))
             for _ in range(self.replicas)
         ]
 

@@ -132,10 +132,21 @@ def serve_all(
     device_s = cost.device_s if isinstance(cost, IterationCost) else cost
     work = Work(requests, engine, limits.block_tokens)
     rows = [Record(0) for _ in range(replicas)]
-    fleet = [Replica(work, engine, limits, device_s, each) for each in rows]
+    fleet = [replica_for(work, engine, limits, device_s, each) for each in rows]
     for _ in drive(fleet, Arrivals(requests, engine.request_s), router(route)):
         pass
     return work.record, rows, np.array(work.replica)
+
+
+def replica_for(
+    work: Work, engine: Engine, limits: Limits, device_s: DeviceTime, rows: Record
+) -> Replica:
+    """A fresh replica of the sort that the limits ask for."""
+    if limits.guess is None:
+        return Replica(work, engine, limits, device_s, rows)
+    from gpuscope.serving.speculation import Speculating
+
+    return Speculating(work, engine, limits, device_s, rows)
 
 
 LEAST_COMPILED = 50_000
@@ -146,8 +157,8 @@ def _compiled(
     requests: Requests, engine: Engine, limits: Limits, cost: IterationCost
 ) -> tuple[Record, Record] | None:
     """Many requests of the common case; None: another case, or no numba."""
-    shared = len(requests.blocks) or len(requests.prefix)
-    if len(requests) < LEAST_COMPILED or engine.scheduler != "vllm" or shared:
+    other = len(requests.blocks) or len(requests.prefix) or limits.guess is not None
+    if len(requests) < LEAST_COMPILED or engine.scheduler != "vllm" or other:
         return None
     if find_spec("numba") is None:
         return None

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+
+class Growing(Protocol):
+    """Knows which blocks decoding takes."""
+
+    def add(self, step: int, tokens: int, count: int = 1) -> None:
+        """A sequence begins (or, -1, ends) to decode at a step with that many tokens."""
+
+    def taken(self, step: int, steps: int, sequences: int) -> int:
+        """Blocks that so many steps take."""
+
 
 class Growth:
     """Sequences by the step, modulo the tokens of a block, at which they take their next block."""

@@ -17,7 +17,7 @@ from math import ceil, inf, sqrt
 from gpuscope.serving.asking import Asking
 from gpuscope.serving.blocks import Blocks
 from gpuscope.serving.engine import Engine
-from gpuscope.serving.growth import Growth
+from gpuscope.serving.growth import Growing, Growth
 from gpuscope.serving.record import Record
 from gpuscope.serving.schedulers import Limits, Plan, View, policy
 from gpuscope.serving.work import Work
@@ -66,7 +66,7 @@ class Replica:
         self.barred = False  # who was put off waits for the next iteration
         self.reserve = limits.reserve
         self.reserved = 0
-        self.growth = Growth(limits.block_tokens)
+        self.growth: Growing = Growth(limits.block_tokens)
         self.totals = [0.0, 0.0, 0.0]  # decoding so far: device, host, behind prompts
         self.row_preemptions = 0
 
@@ -105,6 +105,7 @@ class Replica:
             View(
                 limits,
                 len(self.decoding),
+                len(self.decoding) * self.step_tokens,
                 self.growth.taken(self.step_count, 1, 0),
                 tuple(self.partial),
                 () if self.barred else self.waiting,
@@ -137,13 +138,13 @@ class Replica:
             tokens += chunk
             if have + chunk >= work.goal[each]:
                 ended.append(each)
-        device = self.device_s(tokens, pairs, len(ended), decoding, float(self.keys + decoding))
+        device = self.iteration_s(tokens, pairs, len(ended), decoding)
         took = self.engine.step_s(device, decoding + count, tokens)
         begun = self.now
         self.now += took
         for each, _ in chosen.chunks:
             prefill[each] += took
-        alone = self.device_s(0, 0.0, 0, decoding, float(self.keys + decoding)) if decoding else 0.0
+        alone = self.iteration_s(0, 0.0, 0, decoding) if decoding else 0.0
         rest = took - device
         self.totals[0] += alone
         self.totals[1] += rest if decoding else 0.0
@@ -156,6 +157,15 @@ class Replica:
         self._finish()
         host = self.engine.host_busy_s(decoding + count, tokens)
         self._row(begun, 1, device, host, tokens, decoding)
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens that each sequence that decodes puts into a step."""
+        return 1
+
+    def iteration_s(self, tokens: int, pairs: float, ended: int, decoding: int) -> float:
+        """Device time of the next iteration, of its prompts and of what decodes."""
+        return self.device_s(tokens, pairs, ended, decoding, float(self.keys + decoding))
 
     def _admit(self, each: int) -> None:
         work, record = self.work, self.record
@@ -254,6 +264,10 @@ class Replica:
         self.keys += steps * sequences
         self.to_come -= steps * sequences
         self.step_count += steps
+        self._lower_reserve(steps)
+
+    def _lower_reserve(self, steps: int) -> None:
+        """Of the answers, a smaller share is reckoned to come, while nothing is put off."""
         limits = self.limits
         if limits.reserve_steps:
             lower = (limits.reserve - limits.reserve_least) / limits.reserve_steps * steps
@@ -267,10 +281,13 @@ class Replica:
             end, each = heappop(self.ends)
             if each not in self.decoding or end != work.since[each] + work.to_come(each):
                 continue  # it was put off since
-            self._leave(each)
-            self.record.finished[each] = self.now + self.engine.reply_s
-            self._free(each)
-            self.ended.append(each)
+            self._end(each)
+
+    def _end(self, each: int) -> None:
+        self._leave(each)
+        self.record.finished[each] = self.now + self.engine.reply_s
+        self._free(each)
+        self.ended.append(each)
 
     def _free(self, each: int) -> None:
         work = self.work

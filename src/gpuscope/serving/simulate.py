@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Calibration, Cluster
@@ -24,6 +25,7 @@ from gpuscope.serving.requests import Ints, Requests
 from gpuscope.serving.result import Iterations, Served, Serving
 from gpuscope.serving.routers import router_named
 from gpuscope.serving.schedulers import Limits
+from gpuscope.serving.speculation import Guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class Deployment:
         memory: for keys and values, of each replica.
         cost: of an iteration.
         router: which replica a request goes to.
+        guess: how tokens are drafted; None: they are not.
         prefill: works on the prompts, where other devices do; its router is this one's, too.
         link: that their keys and values go over.
     """
@@ -54,6 +57,7 @@ class Deployment:
     memory: KvMemory
     cost: IterationCost
     router: str = "round-robin"
+    guess: Guess | None = None
     prefill: Deployment | None = None
     link: Link | None = None
 
@@ -80,6 +84,7 @@ class Deployment:
             delay_s=engine.delay_s,
             kv_blocks=self.memory.blocks,
             block_tokens=engine.block_tokens,
+            guess=self.guess,
         )
 
 
@@ -96,6 +101,7 @@ def deploy(
     cache_bytes: float = 2.0,
     kv_blocks: int | None = None,
     router: str = "round-robin",
+    guess: Guess | None = None,
     calibration: Calibration | None = None,
 ) -> Deployment:
     """Price a model on an engine on devices.
@@ -111,6 +117,7 @@ def deploy(
         cache_bytes: of one number of the keys and values.
         kv_blocks: where known (the engine logs it).
         router: which replica a request goes to.
+        guess: how tokens are drafted.
         calibration: of the device; the catalogue's by default.
 
     Raises:
@@ -140,6 +147,7 @@ def deploy(
     return Deployment(
         model=model, size=size, kept=kept, engine=engine, cluster=cluster, tp=tp,
         replicas=replicas, memory=memory, cost=cost, router=router_named(router),
+        guess=guess,
     )  # fmt: skip
 
 
@@ -339,6 +347,9 @@ def _notes(found: Deployment) -> tuple[str, ...]:
     notes.append(
         Text("Of {title} {version} the defaults; speculative decoding is off.",
              title=found.engine.called, version=found.engine.version)
+        if found.guess is None else
+        Text("{tokens} tokens come out of a step, by the acceptance that was given.",
+             tokens=Number(found.guess.tokens_per_step))
     )  # fmt: skip
     return tuple(notes)
 

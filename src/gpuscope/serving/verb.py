@@ -21,6 +21,7 @@ from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import Serving
 from gpuscope.serving.simulate import Deployment, apart, capacity_per_s, deploy, serve_requests
+from gpuscope.serving.speculation import Guess, parse_guess
 from gpuscope.serving.traces import read_trace
 
 __all__ = ["load_of", "serve", "serve_load"]
@@ -51,6 +52,7 @@ def serve(
     router: str = "round-robin",
     prefill: Target | None = None,
     decode: Target | None = None,
+    speculate: str | Guess | None = None,
     policy: str | None = None,
     calibration: Calibration | None = None,
     **settings: Any,
@@ -74,6 +76,7 @@ def serve(
         router: which replica gets a request: "round-robin", "least-load", "prefix".
         prefill, decode: devices that work on the prompts, and those that make the answers;
             both instead of `on`. `tp` and `replicas` are of each.
+        speculate: tokens drafted and verified together: "k=3,accept=0.7".
         policy: of the scheduler, where the engine has several: "priority", "lpm",
             "max-utilization"; its default by default.
         calibration: measured constants of the device.
@@ -92,11 +95,13 @@ def serve(
             Text("Type: --prefill 2xh100 --decode 2xh200"),
         )
 
+    guess = parse_guess(speculate) if isinstance(speculate, str) else speculate
+
     def made(devices: Target) -> Deployment:
         return _deployment(
             model, devices, engine, settings, tp=tp, ep=ep, replicas=replicas, dtype=dtype,
             cache_bytes=_cache_bytes(kv_dtype), kv_blocks=kv_blocks, calibration=calibration,
-            router=router, policy=policy,
+            router=router, guess=guess, policy=policy,
         )  # fmt: skip
 
     found = made(on) if prefill is None or decode is None else apart(made(prefill), made(decode))

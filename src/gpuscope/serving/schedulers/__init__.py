@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpuscope.serving.work import Work
+
+if TYPE_CHECKING:
+    from gpuscope.serving.speculation import Guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,7 @@ class Limits:
         kv_blocks, block_tokens: room for keys and values.
         sizes: batches that are sent at once, where the policy knows some.
         delay_s: that a batch waits for more to come.
+        guess: how tokens are drafted; None: they are not.
     """
 
     max_tokens: int
@@ -41,6 +45,7 @@ class Limits:
     reserve_ahead: int = 0
     sizes: tuple[int, ...] = ()
     delay_s: float = 0.0
+    guess: Guess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class View:
     Attributes:
         limits: of an iteration.
         decoding: sequences that decode.
+        taken: tokens of an iteration that these take.
         growing: blocks that their next step takes.
         partial: requests at work whose prompt is not through, oldest first.
         waiting: requests in the queue, in its order.
@@ -65,6 +71,7 @@ class View:
 
     limits: Limits
     decoding: int
+    taken: int
     growing: int
     partial: tuple[int, ...]
     waiting: Collection[int]

@@ -14,8 +14,8 @@ from gpuscope.serving.schedulers import Plan, Policy, View, cut
 def plan(view: View) -> Plan:
     """Decodes, and the prompts that fit beside them for good."""
     limits = view.limits
-    chunks = cut(view, view.partial, limits.max_tokens - view.decoding)
-    budget = limits.max_tokens - view.decoding - sum(tokens for _, tokens in chunks)
+    chunks = cut(view, view.partial, limits.max_tokens - view.taken)
+    budget = limits.max_tokens - view.taken - sum(tokens for _, tokens in chunks)
     free = view.free - view.promised
     seats = limits.max_sequences - view.decoding - len(view.partial)
     for each in view.waiting:

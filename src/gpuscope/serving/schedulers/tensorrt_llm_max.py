@@ -15,11 +15,11 @@ def plan(view: View) -> Plan:
     """Decodes, and the prompts that there are blocks for now."""
     limits = view.limits
     free = view.free - view.growing
-    chunks = cut(view, view.partial, limits.max_tokens - view.decoding)
+    chunks = cut(view, view.partial, limits.max_tokens - view.taken)
     free -= sum(view.blocks(each, tokens) for each, tokens in chunks)
     if free < 0:
         return Plan(())
-    budget = limits.max_tokens - view.decoding - sum(tokens for _, tokens in chunks)
+    budget = limits.max_tokens - view.taken - sum(tokens for _, tokens in chunks)
     seats = limits.max_sequences - view.decoding - len(view.partial)
     for each in view.waiting:
         left = view.left(each)

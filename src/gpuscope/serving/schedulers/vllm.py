@@ -21,7 +21,7 @@ def plan(view: View) -> Plan:
 def filled(view: View, queue: Iterable[int]) -> Plan:
     """Decodes, then half-done prompts, then new ones in that order."""
     limits = view.limits
-    budget = limits.max_tokens - view.decoding
+    budget = limits.max_tokens - view.taken
     free = view.free - view.growing
     seats = limits.max_sequences - view.decoding - len(view.partial)
     chunks: list[tuple[int, int]] = []
