@@ -53,10 +53,11 @@ ALLOWED = {
     "guarding": f"{_TO_RUNS} atomic api",
     "doctor": f"{_TO_TIME} analysis measurement explanation",
     "watch": "errors atomic hardware analysis run loading measurement explanation",
+    "mcp": f"{_TO_RUNS} api loading explanation advice planning serving doctor views",
     "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants"
     " serving guarding",
     "cli": f"{_TO_RUNS} atomic capturing kept api sweeping loading measurement explanation"
-    " kernel_lens learn doctor watch advice planning views serving guarding",
+    " kernel_lens learn doctor watch advice planning views serving guarding mcp",
     "pytest_plugin": "errors api capturing guarding hardware program run views",
     "__main__": "cli",
 }

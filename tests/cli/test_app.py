@@ -338,6 +338,7 @@ SURFACE = {
     ],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],
+    "mcp": ["--folder", "--method", "--lang"],
     "cache": ["--clear", "--json", "--lang"],
 }
 """Frozen: scripts rely on these names. Adding one is a decision, taken here."""

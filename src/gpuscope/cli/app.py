@@ -78,6 +78,7 @@ VERBS: tuple[str, ...] = (
     "load",
     "devices",
     "models",
+    "mcp",
     "cache",
 )
 """All verbs, each in the module of its name, in the order of --help."""
