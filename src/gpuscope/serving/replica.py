@@ -85,6 +85,7 @@ class Replica:
 
     def step(self, until: float) -> None:
         """One event: an iteration with prompts, or a stretch of decoding that ends by `until`."""
+        self.barred = self.barred and bool(self.partial or self.decoding)
         waiting = self.waiting and not self.barred
         chosen = self._planned() if waiting or self.partial else Plan(())
         if chosen.chunks:

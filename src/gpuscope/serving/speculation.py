@@ -79,9 +79,10 @@ class Worst:
 
     def taken(self, step: int, steps: int, sequences: int) -> int:
         """Blocks for the next step of all that decodes."""
-        done, most, size = self.replica.work.done, self.replica.guess.drafted + 1, self.size
+        work, most, size = self.replica.work, self.replica.guess.drafted + 1, self.size
+        done, come = work.done, work.to_come
         return sum(
-            -(-(done[each] + most) // size) - -(-done[each] // size)
+            -(-(done[each] + min(most, come(each))) // size) - -(-done[each] // size)
             for each in self.replica.decoding
         )
 
