@@ -92,6 +92,7 @@ SURFACE = {
         "--decode",
         "--speculate",
         "--policy",
+        "--trace",
         *PAGE,
     ],
     "explain attention": [

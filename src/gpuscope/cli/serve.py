@@ -86,6 +86,10 @@ def serve_command(
         str | None,
         typer.Option(help=Text("Of the scheduler: fcfs, priority, lpm, max-utilization.")),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=Text("Write the run for ui.perfetto.dev (.json[.gz]).")),
+    ] = None,
     as_json: AsJson = False,
     output: Output = None,
     report: Report = None,
@@ -115,11 +119,17 @@ def serve_command(
     from gpuscope.views.i18n import choose_language, tr
 
     language = choose_language(lang)
-    if output is not None:
-        from gpuscope.atomic import check_writable
+    from gpuscope.atomic import check_writable
 
-        check_writable(output)
+    for path in (output, trace):
+        if path is not None:
+            check_writable(path)
     found = run()
+    if trace is not None:
+        from gpuscope.serving.perfetto import write_serving_trace
+
+        write_serving_trace(_only(found), trace)
+        note(tr("Wrote {path}", language, path=trace), quiet)
     if output is not None:
         _save(found, output)
         note(tr("Wrote {path}", language, path=output), quiet)
@@ -128,7 +138,8 @@ def serve_command(
         return
     from gpuscope.serving.story import story
 
-    show(lambda: story(found, limits), Shown(report=report, lang=lang, quiet=quiet))
+    paper = report is not None  # a terminal is too small for charts over time
+    show(lambda: story(found, limits, paper), Shown(report=report, lang=lang, quiet=quiet))
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
@@ -145,8 +156,13 @@ def _numbers(text: str | None) -> tuple[int, ...]:
 
 
 def _save(found: list[Serving], path: Path) -> None:
-    from gpuscope.errors import InvalidValueError
     from gpuscope.serving.document import save_serving
+
+    save_serving(_only(found), path)
+
+
+def _only(found: list[Serving]) -> Serving:
+    from gpuscope.errors import InvalidValueError
 
     if len(found) > 1:
         raise InvalidValueError(
@@ -154,7 +170,7 @@ def _save(found: list[Serving], path: Path) -> None:
             "",
             Text("Give one concurrency, or print all with --json."),
         )
-    save_serving(found[0], path)
+    return found[0]
 
 
 def _print(found: list[Serving]) -> None:

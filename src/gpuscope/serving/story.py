@@ -25,6 +25,7 @@ from gpuscope.document.blocks import (
 from gpuscope.document.quantities import Amount, Percent, Seconds
 from gpuscope.document.text import Text, verbatim
 from gpuscope.serving.metrics import Metrics, Spread, metrics
+from gpuscope.serving.over_time import lives, over_time
 from gpuscope.serving.result import Serving
 from gpuscope.serving.slo import Limit
 
@@ -40,8 +41,10 @@ CAUSES: tuple[tuple[str, Text, Role], ...] = (
 """Columns of `Served` that a request's time is made of."""
 
 
-def story(runs: Sequence[Serving], limits: Sequence[Limit] = ()) -> Explanation:
-    """One run in depth, or several (of a curve of loads) side by side."""
+def story(
+    runs: Sequence[Serving], limits: Sequence[Limit] = (), charts: bool = True
+) -> Explanation:
+    """One run in depth, with charts over time if wanted, or several loads side by side."""
     found = [metrics(run, limits) for run in runs]
     first = runs[0]
     title = Text(
@@ -54,6 +57,9 @@ def story(runs: Sequence[Serving], limits: Sequence[Limit] = ()) -> Explanation:
     sections = [Section(Text("Load by load"), (_curve(runs, found), _chart(runs, found)))]
     if len(runs) == 1:
         sections = [Section(Text("Latency"), _one(first, found[0]))]
+        drawn = over_time(first) if charts else ()
+        if drawn:
+            sections.append(Section(Text("Over time"), drawn))
     return Explanation(
         "serving",
         title,
@@ -185,6 +191,9 @@ def _one(run: Serving, found: Metrics) -> tuple[Block, ...]:
             Fact(Text("energy of an output token"), found.energy_per_token_j, "J", "estimated")
         )
     shown += [Facts(tuple(facts)), *_causes([run])]
+    single = lives(run, CAUSES)
+    if single is not None and not run.saturated:
+        shown.append(single)
     return tuple(shown)
 
 

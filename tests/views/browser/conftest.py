@@ -106,6 +106,10 @@ def pages(tmp_path_factory) -> Pages:
     write_report([measured, gs.load(TRACES / "h200" / "compute_bound")], paths["pair"], "en")
     product = gs.explain("matmul", 4096, 4096, 4096, dtype="bf16", on="h200")
     write_explanation(product, paths["explanation"], "en")
+    from gpuscope.serving.story import story
+
+    served = gs.serve("llama-3.1-8b", "h200", rate=25, requests=300, input="100..2000")
+    write_explanation(story(served), paths["serving"], "en")
     from gpuscope.learn.lessons import book
 
     write_book(book(), paths["book"], "en")
