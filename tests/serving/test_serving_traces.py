@@ -20,6 +20,9 @@ def test_forms(tmp_path: Path) -> None:
     plain = read_trace(written(tmp_path, "a.csv", "time,input,output\n1,10,5\n1.5,20,6\n"))
     assert plain.arrival_s.tolist() == [0.0, 0.5]
     assert plain.output_tokens.tolist() == [5, 6]
+    assert not len(plain.priority)
+    urgent = read_trace(written(tmp_path, "p.csv", "0,10,5,2\n1.5,20,6,0\n"))
+    assert urgent.priority.tolist() == [2, 0]
     azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
     azure += "2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n"
     assert read_trace(written(tmp_path, "b.csv", azure)).arrival_s[1] == pytest.approx(0.052)
@@ -37,7 +40,8 @@ def test_forms(tmp_path: Path) -> None:
         ("", "no request"), ("1,10,5\n0.5,10,5\n", "Request 2"), ("-1,10,5\n", "cannot be -1"),
         ("0,10,5\nx,10,5\n", "Line 2"), ("0,10\n1,10\n", "Line 2"), ("0,0,5\n", "cannot be 0"),
         ("0,10,5\n900000,10,5\n", "milliseconds"), ("{}\n", "Line 1"), ("{\n", "Line 1"),
-        ("0,10,5\nnan,10,5\n", "Line 2"), ("0,10,5\n1,1e300,5\n", "Line 2"),
+        ("0,10,5\nnan,10,5\n", "Line 2"), ("0,10,5\n1,10,5,soon\n", "Line 2"),
+        ("0,10,5\n1,1e300,5\n", "Line 2"),
     ],
 )  # fmt: skip
 def test_what_is_none(tmp_path: Path, text: str, word: str) -> None:

@@ -1,6 +1,6 @@
 """Loads that were recorded: CSV of time, input, output; Azure's CSV; Mooncake's JSONL; a `Serving`.
 
-time,input,output          seconds from the start; a header is not needed
+time,input,output[,priority]     seconds from the start; a header is not needed
 TIMESTAMP,ContextTokens,GeneratedTokens         Azure LLM inference traces (dates)
 {"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}     Mooncake
 """
@@ -50,6 +50,7 @@ def read_trace(path: str | Path) -> Requests:
         rows, blocks = _mooncake(target, lines)
     else:
         rows, blocks = _csv(target, lines), []
+    urgent = [row[3] for row in rows] if any(row[3] for row in rows) else []
     times = np.array([row[0] for row in rows], np.float64)
     made = Requests(
         arrival_s=times - times.min() if len(times) and times.min() >= 0 else times,
@@ -58,6 +59,7 @@ def read_trace(path: str | Path) -> Requests:
         blocks=np.array([name for one in blocks for name in one], np.int64),
         block_start=np.cumsum([0, *map(len, blocks)]),
         block_tokens=_MOONCAKE_BLOCK if blocks else 0,
+        priority=np.array(urgent, np.int64),
         name=target.name,
     )
     mean_s = float(made.arrival_s[-1]) / len(made)
@@ -82,11 +84,16 @@ def _replayed(path: Path) -> Requests:
     )
 
 
-def _csv(path: Path, lines: list[str]) -> list[tuple[float, int, int]]:
+Row = tuple[float, int, int, int]
+"""Seconds, prompt tokens, answer tokens, priority."""
+
+
+def _csv(path: Path, lines: list[str]) -> list[Row]:
     rows = []
     for number, row in enumerate(csv.reader(lines), 1):
         try:
-            rows.append((_seconds(row[0]), _tokens(row[1]), _tokens(row[2])))
+            urgent = _tokens(row[3]) if len(row) > 3 and row[3].strip() else 0
+            rows.append((_seconds(row[0]), _tokens(row[1]), _tokens(row[2]), urgent))
         except (ValueError, IndexError, OverflowError) as error:
             if number == 1:
                 continue  # a header
@@ -111,8 +118,9 @@ def _tokens(word: str) -> int:
     return found
 
 
-def _mooncake(path: Path, lines: list[str]) -> tuple[list[tuple[float, int, int]], list[list[int]]]:
-    rows, blocks = [], []
+def _mooncake(path: Path, lines: list[str]) -> tuple[list[Row], list[list[int]]]:
+    rows: list[Row] = []
+    blocks: list[list[int]] = []
     names: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         try:
@@ -122,6 +130,7 @@ def _mooncake(path: Path, lines: list[str]) -> tuple[list[tuple[float, int, int]
                     float(found["timestamp"]) / 1e3,
                     _tokens(str(found["input_length"])),
                     max(1, _tokens(str(found["output_length"]))),
+                    0,
                 )
             )
             hashes = found.get("hash_ids", [])
