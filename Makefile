@@ -11,7 +11,7 @@ ROOM   ?= cost
 # The demo takes the environment for development where it is set up, else a smaller one of its own.
 DEMO   := $(if $(wildcard $(STAMP)),$(VENV),$(VENV)-demo)
 
-.PHONY: validate-serving validate-plan demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
+.PHONY: checked compiled validate-serving validate-plan demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
         validate-distributed coverage
 
 $(STAMP): pyproject.toml constraints.txt
@@ -35,10 +35,18 @@ demo: $(DEMO)/.ready
 	@echo "  demo/claims.html         what articles say about GPUs, checked"
 	@echo "Open in ui.perfetto.dev: demo/gpt2-on-h200.json.gz"
 
-test: $(STAMP) lint types web
+# Tests start hundreds of processes: their modules are compiled once, as installed ones are.
+compiled: $(STAMP)
+	$(BIN)/python -m compileall -q src/gpuscope
+
+# What needs one core each stands beside each other: types and the page.
+checked: $(STAMP)
+	@$(MAKE) --no-print-directory -j 2 lint types web
+
+test: checked compiled
 	$(BIN)/python -m pytest -m "not gpu and not slow" -n logical --dist loadfile -p no:cacheprovider
 
-test-all: $(STAMP) lint types web
+test-all: checked compiled
 	$(BIN)/python -m pytest -m "not gpu" -n logical --dist loadfile -p no:cacheprovider
 
 # The lowest versions that pyproject.toml allows, in an environment of their own.

@@ -31,6 +31,16 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 
+# Thousands of tests are collected, and all of them stay: looking for garbage among them, again and
+# again as they grow, was a third of the collection.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for, as usual."""
+    gc.enable()
+
+
 SEARCHED = 20_000
 """From so many objects on, those of earlier files step aside."""
 
