@@ -93,6 +93,7 @@ SURFACE = {
         "--speculate",
         "--policy",
         "--trace",
+        "--pbtxt",
         *PAGE,
     ],
     "explain attention": [

@@ -270,6 +270,16 @@ def loads() -> list[list[Any]]:
 
 
 @cache
+def tritons() -> list[str]:
+    """A config.pbtxt of Triton, by hand and by gpuscope."""
+    from gpuscope.serving.triton_config import TritonConfig, config_text
+
+    own = config_text(TritonConfig("m", 8, (2, 4), 500, 2))
+    more = 'parameters: { key: "x" value: { string_value: "y" } }\n'
+    return [own, own.replace("{", "<").replace("}", ">") + more]
+
+
+@cache
 def advices() -> list[Any]:
     """Advice that was kept, with two forecasts."""
     from tempfile import TemporaryDirectory

@@ -247,6 +247,12 @@ def _load(path: Path) -> None:
     read_trace(path)
 
 
+def _triton(path: Path) -> None:
+    from gpuscope.serving.triton_config import config_text, read_config
+
+    config_text(read_config(path)).encode("utf-8", "surrogateescape")
+
+
 def _advice(path: Path) -> None:
     from gpuscope.advice.forecast.store import AdviceOf, read_advice
     from gpuscope.advice.results import Target
@@ -395,6 +401,7 @@ TARGETS: dict[str, Target] = {
         Target("sensor", "s.json", _from(damage.as_json, seeds.readings), _readings),
         Target("serving", "s.json", _from(damage.as_json, seeds.servings), _serving),
         Target("load", "t.jsonl", _from(damage.as_lines, seeds.loads), _load),
+        Target("triton", "config.pbtxt", _from(damage.as_toml, seeds.tritons), _triton),
         Target("advice", "a.json", _from(damage.as_json, seeds.advices), _advice),
         Target(
             "machine",

@@ -28,7 +28,8 @@ def serve_command(
     ],
     on: On = "h200",
     engine: Annotated[
-        str, typer.Option(help=Text("vllm, sglang, tensorrt-llm or static."))
+        str,
+        typer.Option(help=Text("vllm, sglang, tensorrt-llm, static, or Triton's config.pbtxt.")),
     ] = "vllm",
     rate: Annotated[float, typer.Option(help=Text("Requests each second, on average."))] = 0.0,
     concurrency: Annotated[
@@ -90,6 +91,10 @@ def serve_command(
         Path | None,
         typer.Option(metavar="FILE", help=Text("Write the run for ui.perfetto.dev (.json[.gz]).")),
     ] = None,
+    pbtxt: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=Text("Write static batching as Triton's config.pbtxt.")),
+    ] = None,
     as_json: AsJson = False,
     output: Output = None,
     report: Report = None,
@@ -121,10 +126,13 @@ def serve_command(
     language = choose_language(lang)
     from gpuscope.atomic import check_writable
 
-    for path in (output, trace):
+    for path in (output, trace, pbtxt):
         if path is not None:
             check_writable(path)
     found = run()
+    if pbtxt is not None:
+        _write_pbtxt(found[0], pbtxt)
+        note(tr("Wrote {path}", language, path=pbtxt), quiet)
     if trace is not None:
         from gpuscope.serving.perfetto import write_serving_trace
 
@@ -159,6 +167,21 @@ def _save(found: list[Serving], path: Path) -> None:
     from gpuscope.serving.document import save_serving
 
     save_serving(_only(found), path)
+
+
+def _write_pbtxt(run: Serving, path: Path) -> None:
+    from gpuscope.atomic import write_atomically
+    from gpuscope.errors import UnsupportedError
+    from gpuscope.serving.triton_config import config_of, config_text
+
+    config = config_of(run)
+    if config is None:
+        raise UnsupportedError(
+            Text("Triton's dynamic batching is not what {engine} does.", engine=run.engine),
+            "",
+            Text("Type: --engine static --pbtxt config.pbtxt"),
+        )
+    write_atomically(path, config_text(config))
 
 
 def _only(found: list[Serving]) -> Serving:

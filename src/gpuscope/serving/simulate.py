@@ -126,7 +126,7 @@ def deploy(
         DoesNotFitError: the weights leave no room.
         UnsupportedError: a dtype that the device lacks.
     """
-    tp = tp or cluster.n_devices // (replicas or 1)
+    tp = tp or max(1, cluster.n_devices // (replicas or 1))
     replicas = replicas or max(1, cluster.n_devices // max(tp, 1))
     _check_split(model, size, cluster, tp, ep, replicas)
     kept = quantization(dtype, cluster.device)
@@ -313,6 +313,9 @@ def _serving(
         served,
         settings={
             "tp": found.tp, "replicas": found.replicas, "dtype": found.kept.name,
+            "max_sequences": found.engine.max_sequences,
+            "preferred": ",".join(map(str, found.engine.sizes)),
+            "delay_us": round(found.engine.delay_s * 1e6),
             "prefill_replicas": found.prefill.replicas if found.prefill else 0,
             "concurrency": requests.concurrency, "seed": requests.seed, "load": requests.name,
         },

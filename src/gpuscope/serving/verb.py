@@ -23,6 +23,7 @@ from gpuscope.serving.result import Serving
 from gpuscope.serving.simulate import Deployment, apart, capacity_per_s, deploy, serve_requests
 from gpuscope.serving.speculation import Guess, parse_guess
 from gpuscope.serving.traces import read_trace
+from gpuscope.serving.triton_config import read_config
 
 __all__ = ["load_of", "serve", "serve_load"]
 
@@ -62,7 +63,8 @@ def serve(
     Args:
         model: a built-in decoder, one known by its size, a Hugging Face config.json, or a size.
         on: device or cluster, as `predict` takes it.
-        engine: "vllm", "sglang", "tensorrt-llm", "static".
+        engine: "vllm", "sglang", "tensorrt-llm", "static", or a config.pbtxt of Triton, whose
+            instances are replicas.
         rate: requests each second (open loop), on average.
         concurrency: closed loops, one run each.
         arrivals: "poisson", "gamma", "constant", "steps:2x30,8x30", or the file of a trace.
@@ -178,7 +180,12 @@ def _deployment(
     **how: Any,
 ) -> Deployment:
     cluster = resolve_target(on)
-    chosen = profile(name).with_policy(policy)
+    if name.endswith(".pbtxt"):
+        config = read_config(name)
+        chosen = config.engine().with_policy(policy)
+        how["replicas"] = how["replicas"] or config.instances
+    else:
+        chosen = profile(name).with_policy(policy)
     unknown = [each for each in settings if each not in ENGINE_FIELDS]
     if unknown:
         raise InvalidValueError(
