@@ -135,6 +135,8 @@ LINES = (
     ("serve", "llama-3.1-8b", "--on", NAME),
     ("plan", NAME),
     ("plan", "llama-3.1-8b", "--on", NAME),
+    ("fit", NAME),
+    ("fit", "llama-3.1-8b", "--method", NAME),
     ("load", NAME),
     ("load", "http://127.0.0.1:9", "--save", f"/nowhere/{NAME}"),
     ("cache", NAME),

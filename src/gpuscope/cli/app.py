@@ -66,6 +66,7 @@ VERBS: tuple[str, ...] = (
     "guard",
     "advise",
     "plan",
+    "fit",
     "optimize",
     "explain",
     "lens",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuscope.cli.explanations import WhereWithoutFigures, show
+from gpuscope.cli.fit import Method, Rank, Targets, show_tuning
 from gpuscope.cli.groups import grouped
 from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
@@ -30,7 +31,10 @@ def register(app: typer.Typer) -> None:
 def plan_command(
     model: Annotated[str, typer.Argument(help=Text("A built-in decoder: llama-3.1-8b, ..."))],
     *,
-    task: Annotated[str, typer.Option(help=Text("train."))] = "train",
+    task: Annotated[str, typer.Option(help=Text("train or finetune."))] = "train",
+    method: Method = "lora",
+    rank: Rank = 16,
+    targets: Targets = "all-linear",
     on: Annotated[
         str, typer.Option("--on", help=Text("Devices to choose from: h100,h200."))
     ] = "h200",
@@ -70,16 +74,41 @@ def plan_command(
     no_cache: NoCache = False,
     shown: WhereWithoutFigures,
 ) -> None:
-    """Choose devices, parallelism, micro-batch and recomputation for a training."""
+    """Choose devices, parallelism, micro-batch and recomputation to train or to fine-tune."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.progress import progress
     from gpuscope.errors import InvalidValueError
     from gpuscope.planning.explanation import explained
     from gpuscope.planning.question import question_of, tokens_of
     from gpuscope.planning.search import search
+    from gpuscope.planning.tuning.search import question_of_tuning
     from gpuscope.planning.writers import WRITERS
     from gpuscope.views.i18n import choose_language, tr
 
+    whole = None if tokens is None else tokens_of(tokens)
+    if task == "finetune":
+        if framework is not None or check is not None:
+            raise InvalidValueError(
+                Text("Fine-tuning plans are neither written nor checked."),
+                Text("--for and --check know training in full."),
+                Text("Leave them out."),
+            )
+        tuning = question_of_tuning(
+            model,
+            on=on,
+            devices=devices,
+            method=method,
+            rank=rank,
+            targets=targets,
+            global_batch=global_batch,
+            seq=seq,
+            goal=goal,
+            tokens=whole,
+            simulate=simulate,
+            prices=prices,
+        )
+        show_tuning(tuning, why, no_cache, shown)
+        return
     question = question_of(
         model,
         on=on,
@@ -87,7 +116,7 @@ def plan_command(
         global_batch=global_batch,
         seq=seq,
         goal=goal,
-        tokens=None if tokens is None else tokens_of(tokens),
+        tokens=whole,
         task=task,
         simulate=simulate,
         prices=prices,

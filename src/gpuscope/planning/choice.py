@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import Protocol, TypeVar
 
-from gpuscope.planning.types import Judged
+from gpuscope.hardware import Cluster
 
 __all__ = ["choose", "front", "indistinct", "tied"]
 
@@ -14,7 +15,61 @@ SHARED = 0.9
 mostly the same kernels. Across devices none is."""
 
 
-def choose(judged: Sequence[Judged], goal: str) -> tuple[Judged, tuple[Judged, ...]]:
+class Choice(Protocol):
+    """One way to run something."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """What it runs on."""
+
+    @property
+    def words(self) -> str:
+        """As on a command line."""
+
+    @property
+    def dimensions(self) -> int:
+        """How many things it does besides running the model."""
+
+    @property
+    def devices(self) -> int:
+        """Of the whole job."""
+
+
+class Ranked(Protocol):
+    """One of these that was simulated."""
+
+    @property
+    def candidate(self) -> Choice:
+        """What was."""
+
+    @property
+    def step_s(self) -> float:
+        """Simulated."""
+
+    @property
+    def low_s(self) -> float:
+        """Lower end of its 80 % interval."""
+
+    @property
+    def high_s(self) -> float:
+        """Upper end."""
+
+    @property
+    def usd(self) -> float | None:
+        """Of a step."""
+
+    @property
+    def energy_j(self) -> float | None:
+        """Of a step."""
+
+    def value(self, goal: str) -> float | None:
+        """What the goal makes small."""
+
+
+R = TypeVar("R", bound=Ranked)
+
+
+def choose(judged: Sequence[R], goal: str) -> tuple[R, tuple[R, ...]]:
     """The best, and all that cannot be told from the smallest, it included.
 
     The simplest of them is the best: fewest dimensions, fewest devices, then the smallest.
@@ -25,13 +80,11 @@ def choose(judged: Sequence[Judged], goal: str) -> tuple[Judged, tuple[Judged, .
     """
     least = min(judged, key=lambda each: _order(each, goal))
     ties = tuple(sorted((j for j in judged if tied(least, j, goal)), key=lambda j: _order(j, goal)))
-    best = min(
-        ties, key=lambda j: (j.candidate.dimensions, j.candidate.plan.world_size, _order(j, goal))
-    )
+    best = min(ties, key=lambda j: (j.candidate.dimensions, j.candidate.devices, _order(j, goal)))
     return best, ties
 
 
-def tied(a: Judged, b: Judged, goal: str) -> bool:
+def tied(a: Ranked, b: Ranked, goal: str) -> bool:
     """Whether the 80 % interval of the difference of two candidates includes zero."""
     first, second = a.value(goal), b.value(goal)
     if first is None or second is None:
@@ -55,13 +108,13 @@ def indistinct(
     return abs(first - second) <= sqrt(max(0.0, one**2 + other**2 - 2 * rho * one * other))
 
 
-def front(judged: Sequence[Judged]) -> tuple[Judged, ...]:
+def front(judged: Sequence[R]) -> tuple[R, ...]:
     """Candidates that no other beats or equals in every known figure, quickest first."""
     kept = [a for a in judged if not any(_beats(b, a) for b in judged)]
     return tuple(sorted(kept, key=lambda each: each.step_s))
 
 
-def _beats(a: Judged, b: Judged) -> bool:
+def _beats(a: Ranked, b: Ranked) -> bool:
     pairs = [
         (one, other)
         for one, other in ((a.step_s, b.step_s), (a.usd, b.usd), (a.energy_j, b.energy_j))
@@ -70,11 +123,11 @@ def _beats(a: Judged, b: Judged) -> bool:
     return all(one <= other for one, other in pairs) and any(one < other for one, other in pairs)
 
 
-def _half(judged: Judged) -> float:
+def _half(judged: Ranked) -> float:
     """Half of the interval, as a share of the step."""
     return (judged.high_s - judged.low_s) / 2 / judged.step_s
 
 
-def _order(judged: Judged, goal: str) -> tuple[float, str]:
+def _order(judged: Ranked, goal: str) -> tuple[float, str]:
     value = judged.value(goal)
     return (float("inf") if value is None else value, judged.candidate.words)

@@ -11,10 +11,11 @@ from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedErro
 from gpuscope.hardware import Cluster, parse_target
 from gpuscope.planning.prices import prices_of, with_prices
 from gpuscope.planning.types import GOALS, Question, steps_of
+from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import find
 from gpuscope.program.models.settings import positive
 
-__all__ = ["counts_of", "question_of", "tokens_of"]
+__all__ = ["check_goal", "clusters_of", "counts_of", "question_of", "size_of", "tokens_of"]
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
@@ -37,29 +38,14 @@ def question_of(
         raise UnknownNameError(
             Text("task"), task, ("train",), Text("Plans are made for: {names}.", names="train")
         )
-    if goal not in GOALS:
-        goals = Text("Type one of: {names}.", names=", ".join(GOALS))
-        raise UnknownNameError(Text("goal"), goal, GOALS, goals)
+    check_goal(goal)
     for name, value in (("global_batch", global_batch), ("seq", seq), ("simulate", simulate)):
         positive(name, value)
-    found = find(model)
-    if found.size is None:
-        raise UnsupportedError(
-            Text("There is no ready-made parallel program for {model}.", model=found.name),
-            Text("There is one for decoders: GPT-2, Llama, Mistral, Mixtral, Qwen, Phi, DeepSeek."),
-            Text("Type: gpuscope models"),
-        )
-    names = [n.strip() for n in on.split(",") if n.strip()] if isinstance(on, str) else list(on)
-    if not names:
-        raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
-    clusters = _clusters(names, counts_of(devices))
-    if prices is not None:
-        clusters = with_prices(clusters, prices_of(prices))
-    if goal == "cost":
-        _need_price(clusters)
+    size = size_of(model)
+    clusters = clusters_of(on, devices, prices, goal)
     question = Question(
         model=model,
-        size=found.size(),
+        size=size,
         clusters=clusters,
         global_batch=global_batch,
         seq=seq,
@@ -69,6 +55,61 @@ def question_of(
     )
     steps_of(question)
     return question
+
+
+def check_goal(goal: str) -> None:
+    """Refuse a goal that is none.
+
+    Raises:
+        UnknownNameError: no such goal.
+    """
+    if goal not in GOALS:
+        goals = Text("Type one of: {names}.", names=", ".join(GOALS))
+        raise UnknownNameError(Text("goal"), goal, GOALS, goals)
+
+
+def size_of(model: str) -> TransformerSize:
+    """The size of a built-in decoder.
+
+    Raises:
+        UnknownNameError: no such model.
+        UnsupportedError: it is no decoder of a known kind.
+    """
+    found = find(model)
+    if found.size is None:
+        raise UnsupportedError(
+            Text("There is no ready-made parallel program for {model}.", model=found.name),
+            Text("There is one for decoders: GPT-2, Llama, Mistral, Mixtral, Qwen, Phi, DeepSeek."),
+            Text("Type: gpuscope models"),
+        )
+    return found.size()
+
+
+def clusters_of(
+    on: str | Sequence[str],
+    devices: str | int | Sequence[int],
+    prices: Path | None = None,
+    goal: str = "time",
+) -> tuple[Cluster, ...]:
+    """Every device in every number asked for.
+
+    Args:
+        on, devices, prices: as `gpuscope.planning.search.plan` takes them.
+        goal: "cost" needs the price of each.
+
+    Raises:
+        UnknownNameError: no such device.
+        InvalidValueError: numbers that cannot be, no price where one is needed.
+    """
+    names = [n.strip() for n in on.split(",") if n.strip()] if isinstance(on, str) else list(on)
+    if not names:
+        raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
+    clusters = _clusters(names, counts_of(devices))
+    if prices is not None:
+        clusters = with_prices(clusters, prices_of(prices))
+    if goal == "cost":
+        _need_price(clusters)
+    return clusters
 
 
 def counts_of(devices: str | int | Sequence[int]) -> tuple[int, ...]:

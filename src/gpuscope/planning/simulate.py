@@ -19,7 +19,7 @@ from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.recost import Recosted
 from gpuscope.timeline.recost_ranks import RecostedJob
 
-__all__ = ["Simulator", "probability_to_fit"]
+__all__ = ["Simulator", "figures", "probability_to_fit"]
 
 MEMORY_ERROR = 0.02
 """Standard deviation of the predicted peak, as a share: docs/accuracy.md has a mean error of 0.7 %
@@ -52,13 +52,11 @@ class Simulator:
         one, two = (1, 2) if plan.pp == 1 else (2 * plan.pp, 3 * plan.pp)
         if plan.microbatches <= two:
             long = self._short(candidate, plan.microbatches, memory=True)
-            step_s, low_s, high_s, energy_j = _figures(long, plan.world_size)
+            step_s, low_s, high_s, energy_j = figures(long, plan.world_size)
         else:
             short = self._short(candidate, one, memory=False)
             long = self._short(candidate, two, memory=True)
-            ends = zip(
-                _figures(short, plan.world_size), _figures(long, plan.world_size), strict=True
-            )
+            ends = zip(figures(short, plan.world_size), figures(long, plan.world_size), strict=True)
             reach = (plan.microbatches - one) / (two - one)
             step_s, low_s, high_s, energy_j = (a + reach * (b - a) for a, b in ends)
         peak = _peak(long)
@@ -90,7 +88,7 @@ class Simulator:
         return recost(self._captured[key], cluster, memory=memory)
 
 
-def _figures(found: Recosted | RecostedJob, world: int) -> tuple[float, float, float, float]:
+def figures(found: Recosted | RecostedJob, world: int) -> tuple[float, float, float, float]:
     """Step time, its interval, and the energy of all devices, which may be not a number."""
     energy = found.energy_j
     if isinstance(found, Recosted) and energy is not None:

@@ -91,6 +91,11 @@ class Candidate:
         )
 
     @property
+    def devices(self) -> int:
+        """Of the whole job."""
+        return self.plan.world_size
+
+    @property
     def dimensions(self) -> int:
         """How many things it does besides running the model: fewer are simpler."""
         plan = self.plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -256,6 +257,8 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         return _of_job(model, options, options.parallel)
     settings = settle(model, options)
     model.load()
+    if settings.tuning is not None:
+        import_module("gpuscope.program.models.building.tuning")
 
     def build() -> Step:
         return model.build(settings)
@@ -264,8 +267,11 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         return lambda: model.build(replace(settings, layers=layers))
 
     build.__name__ = model.name
-    copies, tokens = settings.replicas, model.tokens(settings)
+    tuning, tokens = settings.tuning, model.tokens(settings)
+    copies = settings.replicas if tuning is None else tuning.devices * tuning.microbatches
     world = World(*_first_rank(options.replicas)) if options.replicas and copies > 1 else None
+    if tuning is not None:
+        world = World(tuning.devices, 0, tuning.node) if tuning.devices > 1 else None
     return Workload(
         name=model.name,
         build=build,
@@ -278,7 +284,7 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         dtype=settings.dtype,
         notes=(
             *model.notes,
-            *(() if world is None else (_COPIES,)),
+            *(() if world is None or tuning is not None else (_COPIES,)),
             *beyond_context(
                 settings.context + 1 if settings.task == "decode" else settings.seq,
                 model.context(settings),
@@ -348,7 +354,9 @@ def _title(model: Model, settings: Settings) -> str:
     parts.append(settings.dtype + (" autocast" if settings.amp else ""))
     if settings.layers is not None:
         parts.append(f"{settings.layers} layer" + "s" * (settings.layers > 1))
-    if settings.task == "train":
+    if settings.tuning is not None:
+        parts.append(f"{settings.tuning.method}, {settings.tuning.optimizer}")
+    elif settings.task == "train":
         parts.append(settings.optimizer)
     if settings.attention in ("eager", "flash"):
         parts.append(f"{settings.attention} attention")

@@ -16,7 +16,7 @@ from gpuscope.cost.types import CostedProgram
 from gpuscope.document.printable import short_repr
 from gpuscope.document.quantities import Seconds
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
-from gpuscope.program.types import Program
+from gpuscope.program.types import Category, Program
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.memory import simulate_memory
 from gpuscope.timeline.schedule import build_schedule
@@ -41,6 +41,7 @@ class Recosted:
         average_w: power over the step; None where the board's power is not known.
         peak_memory_bytes: allocated; None where it was not asked for.
         fits: whether every allocation finds room; None as above.
+        at_peak: bytes by category at the peak, largest first; empty as above.
     """
 
     step_time_s: float
@@ -52,6 +53,7 @@ class Recosted:
     average_w: float | None
     peak_memory_bytes: int | None = None
     fits: bool | None = None
+    at_peak: tuple[tuple[Category, int], ...] = ()
 
     def __repr__(self) -> str:
         return short_repr(self, "", f"step {Seconds(self.step_time_s)}")
@@ -105,7 +107,7 @@ def recost(
     low_s = high_s = None
     if interval:
         low_s, high_s = walked_interval(costed, schedule, walk, used, STEPS)
-    peak, fits = peak_memory(made.program, device) if memory else (None, None)
+    peak, fits, at_peak = peak_memory(made.program, device) if memory else (None, None, ())
     step_s = walk.period_s
     moved, flops = work_of(costed)
     return Recosted(
@@ -118,14 +120,17 @@ def recost(
         average_w(made.alone, device, constants, step_s),
         peak,
         fits,
+        at_peak,
     )
 
 
-def peak_memory(program: Program, device: Device) -> tuple[int, bool]:
-    """Most bytes allocated in a step, and whether every allocation finds room."""
+def peak_memory(
+    program: Program, device: Device
+) -> tuple[int, bool, tuple[tuple[Category, int], ...]]:
+    """Most bytes allocated in a step, whether every allocation finds room, and by category."""
     trace = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
     fits = trace.peak_allocated_bytes <= device.memory_usable_bytes
-    return trace.peak_allocated_bytes, fits
+    return trace.peak_allocated_bytes, fits, trace.at_peak
 
 
 def work_of(costed: CostedProgram) -> tuple[float, float]:

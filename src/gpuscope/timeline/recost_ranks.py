@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gpuscope.document.printable import counted, short_repr
 from gpuscope.document.quantities import Seconds
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
+from gpuscope.program.types import Category
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.pipeline_fold import ranks_anew
@@ -32,6 +33,7 @@ class RecostedRank:
         peak_memory_bytes: allocated; None where it was not asked for.
         fits: whether every allocation finds room; None as above.
         moved_bytes: across its device's memory.
+        at_peak: bytes by category at the peak, largest first; empty where memory was not asked for.
     """
 
     rank: int
@@ -40,6 +42,7 @@ class RecostedRank:
     peak_memory_bytes: int | None
     fits: bool | None
     moved_bytes: float = 0.0
+    at_peak: tuple[tuple[Category, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +121,9 @@ def recost_ranks(
         low_s, high_s = low + waited_s, high + waited_s
     ranks = []
     for each, members in zip(made, programs.members, strict=True):
-        peak, fits = peak_memory(each.program, device) if memory else (None, None)
+        peak, fits, held = peak_memory(each.program, device) if memory else (None, None, ())
         watts = average_w(each.alone, device, constants, step_s)
         moved, _ = work_of(each.costed)
         rank = each.program.rank
-        ranks.append(RecostedRank(rank, len(members), watts, peak, fits, moved))
+        ranks.append(RecostedRank(rank, len(members), watts, peak, fits, moved, held))
     return RecostedJob(step_s, low_s, high_s, tuple(ranks))

@@ -10,6 +10,7 @@ from gpuscope.document.printable import short_repr
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.models.parallel.options import ParallelOptions
+from gpuscope.program.models.tuning import FineTuning
 
 __all__ = [
     "ATTENTIONS",
@@ -77,6 +78,7 @@ class WorkloadOptions:
         layers: number of blocks instead of the model's own.
         device: "cuda", or "cpu" for a real run on the host.
         parallel: how the work is split over the ranks of a job; None: nothing is split.
+        tuning: how a decoder is fine-tuned, a micro-batch being `batch`; None: it is trained.
         replicas: devices of a job and of each of its nodes, on which training without `parallel` is
             data parallel: a copy of the model each, gradients summed (DDP); None: one device.
         arguments: of a whole script.
@@ -102,6 +104,7 @@ class WorkloadOptions:
     layers: int | None = None
     device: str = "cuda"
     parallel: ParallelOptions | None = None
+    tuning: FineTuning | None = None
     replicas: tuple[int, int] | None = None
     arguments: tuple[str, ...] = ()
     allow_writes: bool = False
@@ -152,6 +155,7 @@ class Settings:
     layers: int | None
     device: str
     replicas: int = 1
+    tuning: FineTuning | None = None
 
     @property
     def weight_dtype(self) -> str:

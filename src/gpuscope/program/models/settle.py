@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuscope.document.text import Text, verbatim
-from gpuscope.errors import InvalidValueError
+from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.program.models.registry import Model
 from gpuscope.program.models.settings import (
     COMPILE_MODES,
@@ -16,6 +16,7 @@ from gpuscope.program.models.settings import (
     choose,
     positive,
 )
+from gpuscope.program.models.tuning import FineTuning
 
 _DEVICES = ("cuda", "cpu", "meta")
 
@@ -59,8 +60,41 @@ def settle(model: Model, options: WorkloadOptions) -> Settings:
         checkpointing=options.checkpointing,
         layers=positive("layers", options.layers),
         device=choose(Text("device"), options.device, _DEVICES, model.name),
-        replicas=options.replicas[0] if options.replicas and task == "train" else 1,
+        replicas=_replicas(options) if task == "train" else 1,
+        tuning=_tuning(model, task, options),
     )
+
+
+def _replicas(options: WorkloadOptions) -> int:
+    """Copies of the model that exchange whole gradients."""
+    if options.tuning is not None:
+        return options.tuning.devices if options.tuning.sharding == "none" else 1
+    return options.replicas[0] if options.replicas else 1
+
+
+def _tuning(model: Model, task: str, options: WorkloadOptions) -> FineTuning | None:
+    """How it is fine-tuned, where that can be.
+
+    Raises:
+        UnsupportedError: a model that is no decoder, or one whose experts are stacked in 4 bits.
+        InvalidValueError: another task, or parameters in another dtype.
+    """
+    tuning = options.tuning
+    if tuning is None:
+        return None
+    if task != "train" or model.size is None:
+        raise UnsupportedError(
+            Text("{model} {task} cannot be fine-tuned here.", model=model.name, task=task),
+            Text("There is fine-tuning for built-in decoders alone."),
+            Text("Write a build() with peft and type: file.py:build"),
+        )
+    if tuning.method == "qlora" and model.size().experts is not None:
+        raise UnsupportedError(
+            Text("There is no QLoRA for {model} here.", model=model.name),
+            Text("Its experts are stacked in one tensor, which bitsandbytes does not quantise."),
+            Text("Type: --method lora"),
+        )
+    return tuning
 
 
 def _cannot(model: Model, task: str, what: Text, next_step: Text) -> InvalidValueError:

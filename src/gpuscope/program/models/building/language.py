@@ -35,7 +35,10 @@ def build_causal(spec: TransformersSpec, settings: Settings) -> Step:
         return _decode(spec, model, settings)
     tokens = random_tokens(vocabulary, (settings.batch, settings.seq), settings)
     if settings.task == "train":
-        return train_step(
+        from gpuscope.program.models.building.tuning import tuning_step
+
+        made = train_step if settings.tuning is None else tuning_step
+        return made(
             model, lambda net: net(input_ids=tokens, labels=tokens, use_cache=False).loss, settings
         )
 

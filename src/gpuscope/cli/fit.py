@@ -1,0 +1,100 @@
+"""`gpuscope fit`: does fine-tuning fit on these devices, and what would make it fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscope.cli.explanations import WhereWithoutFigures, show
+from gpuscope.cli.groups import grouped
+from gpuscope.cli.workload_arguments import NoCache
+from gpuscope.document.text import Text
+
+if TYPE_CHECKING:
+    from gpuscope.cli.explanations import Shown
+    from gpuscope.document.blocks import Explanation
+    from gpuscope.planning.tuning.types import Tuned, TuningQuestion
+
+# What does the work is imported when the command runs, so that --help stays fast.
+
+Method = Annotated[str, typer.Option(help=Text("full, lora or qlora; several: lora,qlora."))]
+Rank = Annotated[int, typer.Option(help=Text("Of the adapters."))]
+Targets = Annotated[
+    str, typer.Option(help=Text("What gets an adapter: all-linear, attention, qv, or q,k,up."))
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `fit` command to the application."""
+    short = Text("Does fine-tuning fit on this card, and what would make it fit?")
+    app.command("fit", short_help=short)(grouped(fit_command))
+
+
+def fit_command(
+    model: Annotated[str, typer.Argument(help=Text("A built-in decoder: llama-3.1-8b, ..."))],
+    *,
+    on: Annotated[str, typer.Option("--on", help=Text("Devices: rtx-4090, or several."))] = "h200",
+    method: Method = "lora",
+    devices: Annotated[str, typer.Option(help=Text("How many: 8, 1..8, 2,4."))] = "1",
+    rank: Rank = 16,
+    targets: Targets = "all-linear",
+    global_batch: Annotated[
+        int, typer.Option("--global-batch", help=Text("Sequences of a step of the whole job."))
+    ] = 16,
+    seq: Annotated[int, typer.Option(help=Text("Tokens of a sequence."))] = 2048,
+    simulate: Annotated[int, typer.Option(help=Text("Candidates that are simulated."))] = 2,
+    prices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=Text("Prices of devices in a TOML file of yours.")),
+    ] = None,
+    no_cache: NoCache = False,
+    shown: WhereWithoutFigures,
+) -> None:
+    """Say whether fine-tuning fits, what holds the memory, and what would make it fit."""
+    from gpuscope.planning.tuning.search import question_of_tuning
+
+    question = question_of_tuning(
+        model,
+        on=on,
+        devices=devices,
+        method=method,
+        rank=rank,
+        targets=targets,
+        global_batch=global_batch,
+        seq=seq,
+        simulate=simulate,
+        prices=prices,
+    )
+    show_tuning(question, None, no_cache, shown)
+
+
+def show_tuning(question: TuningQuestion, why: str | None, no_cache: bool, shown: Shown) -> None:
+    """Answer a question of fine-tuning where the user wants it."""
+    from gpuscope.capturing import keeping
+    from gpuscope.cli.progress import progress
+    from gpuscope.planning.tuning.explanation import explained_tuning
+    from gpuscope.planning.tuning.search import search_tuning
+    from gpuscope.views.i18n import choose_language, tr
+
+    lang = choose_language(shown.lang)
+
+    def make() -> Explanation:
+        with progress(shown.quiet) as say:
+
+            def tell(number: int, total: int, candidate: Tuned) -> None:
+                say(
+                    tr(
+                        "Simulating {plan} ({number} of {total}) …",
+                        lang,
+                        plan=f"{candidate.cluster.name}: {candidate.words}",
+                        number=number,
+                        total=total,
+                    )
+                )
+
+            return explained_tuning(search_tuning(question, tell), why)
+
+    with keeping(not no_cache):
+        show(make, shown)

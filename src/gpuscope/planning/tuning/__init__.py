@@ -1,0 +1,1 @@
+"""What to fine-tune on, and how: method, sharding, micro-batch, recomputation, optimizer."""

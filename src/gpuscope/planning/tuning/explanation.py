@@ -1,0 +1,265 @@
+"""A fine-tuning plan in words and tables."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import cast
+
+from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
+from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
+from gpuscope.document.text import Text, verbatim
+from gpuscope.errors import InvalidValueError
+from gpuscope.planning.prices import told
+from gpuscope.planning.tuning.types import Shortfall, TuningPlan, Weighed
+
+__all__ = ["explained_tuning"]
+
+MOST_ROWS = 20
+"""Rejected candidates that `--why` lists."""
+
+_ASSUMPTIONS = (
+    Text(
+        "Weights are in bfloat16; adapters in float32 (bfloat16 under FSDP), as peft makes them. "
+        "QLoRA keeps blocks in NF4 with double quantisation; on a whole copy what is left is "
+        "widened to float32, as peft.prepare_model_for_kbit_training does."
+    ),
+    Text(
+        "Paged optimizer states of 100,000 elements and more are not counted as device memory: "
+        "the driver may move them there."
+    ),
+    Text("A peak is taken to be right within 2 % (one standard deviation)."),
+)
+
+_KINDS = {
+    "layout": Text("cannot be split so"),
+    "memory": Text("does not fit"),
+    "not_simulated": Text("others had the better quick score"),
+}
+
+
+def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
+    """The plan for a reader.
+
+    Args:
+        plan: the answer.
+        why: "qlora,microbatch 1": also list the candidates that have these, and what became of
+            them.
+
+    Raises:
+        InvalidValueError: `why` names nothing that a candidate has.
+    """
+    question = plan.question
+    shown = plan.best or next(iter(plan.short), None)
+    sections = []
+    if plan.judged:
+        ordered = sorted(plan.judged, key=lambda each: each.value(question.goal) or 0.0)
+        sections.append(Section(Text("What fits"), (_table(plan, ordered),)))
+    if plan.short:
+        sections.append(Section(Text("What does not fit"), (_table(plan, plan.short),)))
+    if shown is not None:
+        sections.append(Section(Text("What holds the memory"), (_held(shown),)))
+    if plan.would_fit:
+        sections.append(Section(Text("What would make it fit"), (_fitting(plan.would_fit),)))
+    sections.append(Section(Text("What is out"), (_counts(plan),)))
+    if why is not None:
+        sections.append(Section(Text("Why not {what}", what=why), (_why(plan, why),)))
+    clusters = shown.candidate.cluster.assumptions if shown else ()
+    devices = (cluster.device for cluster in question.clusters)
+    prices = told(devices, datetime.date.today())
+    return Explanation(
+        "plan",
+        Text(
+            "{model}: fine-tuning, {batch} sequences of {seq} tokens a step",
+            model=question.model,
+            batch=question.global_batch,
+            seq=question.seq,
+        ),
+        _summary(plan),
+        tuple(sections),
+        (),
+        (),
+        (*_ASSUMPTIONS, *cast("tuple[Text, ...]", clusters), *prices),
+    )
+
+
+def _summary(plan: TuningPlan) -> tuple[Text, ...]:
+    best = plan.best
+    if best is None:
+        return _nothing_fits(plan)
+    lines = [
+        Text(
+            "It fits: take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
+            cluster=best.candidate.cluster.name,
+            plan=best.candidate.words,
+            step=Seconds(best.step_s),
+            low=Seconds(best.low_s),
+            high=Seconds(best.high_s),
+        ),
+        Text(
+            "Its fullest rank holds {peak} of {usable}: {fits} likely to fit.",
+            peak=Bytes(best.peak_bytes),
+            usable=Bytes(best.usable_bytes),
+            fits=Percent(best.fits),
+        ),
+    ]
+    if plan.question.tokens is not None:
+        steps = plan.question.tokens / (plan.question.global_batch * plan.question.seq)
+        lines.append(
+            Text(
+                "All {steps} steps take {days} days and {usd}.",
+                steps=Number(round(steps), ","),
+                days=Number(steps * best.step_s / 86400, ".3g"),
+                usd=Usd(None if best.usd is None else steps * best.usd),
+            )
+        )
+    if len(plan.ties) > 1:
+        lines.append(
+            Text(
+                "{count} candidates cannot be told from the best; this is the simplest of them.",
+                count=len(plan.ties),
+            )
+        )
+    if not plan.complete:
+        lines.append(Text("It was interrupted: this is the best so far."))
+    return tuple(lines)
+
+
+def _nothing_fits(plan: TuningPlan) -> tuple[Text, ...]:
+    if not plan.short:
+        return (Text("No plan was found that can be run."),)
+    least = plan.short[0]
+    lines = [
+        Text(
+            "It does not fit. The least short is {cluster}: {plan}, whose fullest rank holds "
+            "{peak} of {usable} ({fits} likely to fit).",
+            cluster=least.candidate.cluster.name,
+            plan=least.candidate.words,
+            peak=Bytes(least.peak_bytes),
+            usable=Bytes(least.usable_bytes),
+            fits=Percent(least.fits),
+        )
+    ]
+    first = next((e for e in plan.would_fit if e.fits >= plan.question.certainty), None)
+    if first is not None:
+        lines.append(
+            Text(
+                "This would: {cluster}: {plan}, {seq} tokens a sequence ({peak}).",
+                cluster=first.candidate.cluster.name,
+                plan=first.candidate.words,
+                seq=first.seq,
+                peak=Bytes(first.peak_bytes),
+            )
+        )
+    return tuple(lines)
+
+
+def _table(plan: TuningPlan, rows: Sequence[Weighed]) -> Table:
+    columns = (
+        Column(Text("devices")),
+        Column(Text("plan")),
+        Column(Text("step"), "s"),
+        Column(Text("±"), "percent"),
+        Column(Text("peak memory"), "bytes"),
+        Column(Text("by the quick score"), "bytes"),
+        Column(Text("likely to fit"), "percent"),
+        Column(Text("energy"), "J"),
+        Column(Text("cost"), "USD"),
+    )
+    cells: list[tuple[Cell, ...]] = [
+        (
+            each.candidate.cluster.name,
+            each.candidate.words,
+            each.step_s,
+            (each.high_s - each.low_s) / 2 / each.step_s,
+            each.peak_bytes,
+            each.scored_bytes,
+            each.fits,
+            each.energy_j,
+            each.usd,
+        )
+        for each in rows
+    ]
+    chosen = tuple(n for n, each in enumerate(rows) if each is plan.best)
+    return Table(Text("The best for the goal first"), columns, tuple(cells), chosen)
+
+
+_HOLDERS = {
+    "parameter": Text("parameters"),
+    "gradient": Text("gradients"),
+    "optimizer_state": Text("optimizer states"),
+    "activation": Text("activations"),
+    "temporary": Text("temporaries"),
+    "input": Text("inputs"),
+    "buffer": Text("buffers"),
+    "cache": Text("caches"),
+    "workspace": Text("workspaces"),
+    "communication": Text("communication"),
+}
+
+
+def _held(shown: Weighed) -> Table:
+    columns = (Column(Text("holder")), Column(Text("at the peak"), "bytes"))
+    rows = tuple((_HOLDERS[name], count) for name, count in shown.held)
+    note = Text("{total} on the fullest rank.", total=Bytes(shown.peak_bytes))
+    return Table(verbatim(shown.candidate.words), columns, rows, note=note)
+
+
+def _fitting(found: Sequence[Shortfall]) -> Table:
+    columns = (
+        Column(Text("devices")),
+        Column(Text("plan")),
+        Column(Text("tokens")),
+        Column(Text("peak memory"), "bytes"),
+        Column(Text("likely to fit"), "percent"),
+        Column(Text("figure")),
+    )
+    rows = tuple(
+        (
+            each.candidate.cluster.name,
+            each.candidate.words,
+            each.seq,
+            each.peak_bytes,
+            each.fits,
+            Text("simulated") if each.simulated else Text("quick score"),
+        )
+        for each in found
+    )
+    return Table(Text("One change from the least short; of each sort the mildest"), columns, rows)
+
+
+def _counts(plan: TuningPlan) -> Table:
+    rows = tuple((_KINDS[kind], count) for kind, count in plan.counts.items())
+    note = Text(
+        "{count} candidates, of which {judged} were simulated and fit.",
+        count=plan.candidates,
+        judged=len(plan.judged),
+    )
+    columns = (Column(Text("reason")), Column(Text("candidates")))
+    return Table(Text("Rejected"), columns, rows, note=note)
+
+
+def _why(plan: TuningPlan, why: str) -> Table:
+    wanted = [part.strip().replace("=", " ") for part in why.split(",") if part.strip()]
+
+    def meant(name: str) -> bool:
+        parts = name.rpartition(": ")[2].split(", ")
+        return all(part in parts for part in wanted)
+
+    lines: list[tuple[Cell, ...]] = []
+    for each in plan.judged:
+        if meant(each.candidate.words):
+            step = Text("Simulated: {step} a step.", step=Seconds(each.step_s))
+            lines.append((f"{each.candidate.cluster.name}: {each.candidate.words}", step))
+    lines += [(each.words, each.reason) for each in plan.rejected if meant(each.words)]
+    if not wanted or not lines:
+        raise InvalidValueError(
+            Text("'{why}' names no candidate.", why=why),
+            Text(
+                "A candidate has: {names}.", names="METHOD, fsdp, microbatch, recompute, optimizer"
+            ),
+            Text("Type for example: --why qlora,microbatch=2"),
+        )
+    columns = (Column(Text("candidate")), Column(Text("why")))
+    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
+    return Table(Text("What became of them"), columns, tuple(lines[:MOST_ROWS]), note=note)

@@ -1,0 +1,89 @@
+"""One way to fine-tune by the simulator: its real step captured, time, exact memory, cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isnan
+
+from gpuscope.api import recost
+from gpuscope.capturing import capture_job
+from gpuscope.planning.simulate import figures, probability_to_fit
+from gpuscope.planning.tuning.score import estimate
+from gpuscope.planning.tuning.types import Tuned, TuningQuestion, Weighed
+from gpuscope.program.types import Category, Program
+from gpuscope.program.world import RankPrograms
+from gpuscope.timeline.recost import Recosted
+from gpuscope.timeline.recost_ranks import RecostedJob
+
+__all__ = ["Simulator"]
+
+
+class Simulator:
+    """Simulates candidates; what was captured once serves every device."""
+
+    def __init__(self, question: TuningQuestion) -> None:
+        self.question = question
+        self._captured: dict[object, Program | RankPrograms] = {}
+
+    def judge(self, each: Tuned, seq: int | None = None) -> Weighed:
+        """Simulate one candidate; a step of many micro-batches follows from one and from two.
+
+        Args:
+            each: what is simulated.
+            seq: tokens of a sequence; None: as asked.
+
+        Raises:
+            GpuscopeError: the program cannot run on this device.
+        """
+        seq = seq or self.question.seq
+        many = each.tuning.microbatches
+        long = self._step(each, seq, min(2, many), memory=True)
+        step_s, low_s, high_s, energy_j = figures(long, each.devices)
+        if many > 2:
+            short = figures(self._step(each, seq, 1, memory=False), each.devices)
+            ends = zip(short, (step_s, low_s, high_s, energy_j), strict=True)
+            step_s, low_s, high_s, energy_j = (a + (many - 1) * (b - a) for a, b in ends)
+        peak, held = _peak(long)
+        usable, price = each.cluster.device.memory_usable_bytes, each.cluster.price_usd_per_hour
+        quick = estimate(self.question.size, seq, each)
+        return Weighed(
+            candidate=each,
+            scored_s=quick.step_s,
+            scored_bytes=quick.peak_bytes,
+            step_s=step_s,
+            low_s=low_s,
+            high_s=high_s,
+            peak_bytes=peak,
+            held=held,
+            usable_bytes=usable,
+            fits=probability_to_fit(peak, usable),
+            energy_j=None if isnan(energy_j) else energy_j,
+            usd=None if price is None else price * step_s / 3600,
+        )
+
+    def peak_bytes(self, each: Tuned, seq: int) -> int:
+        """Bytes of its fullest rank alone.
+
+        Raises:
+            GpuscopeError: the program cannot run on this device.
+        """
+        many = min(2, each.tuning.microbatches)
+        return _peak(self._step(each, seq, many, memory=True))[0]
+
+    def _step(
+        self, each: Tuned, seq: int, microbatches: int, *, memory: bool
+    ) -> Recosted | RecostedJob:
+        """The step with so many micro-batches."""
+        short = replace(each, tuning=replace(each.tuning, microbatches=microbatches))
+        options = short.options(seq)
+        if options not in self._captured:
+            self._captured[options] = capture_job(self.question.model, each.cluster, options)
+        return recost(self._captured[options], each.cluster, memory=memory)
+
+
+def _peak(found: Recosted | RecostedJob) -> tuple[int, tuple[tuple[Category, int], ...]]:
+    """Bytes of the fullest rank, and what holds them."""
+    fullest = found if isinstance(found, Recosted) else found.fullest
+    if fullest is None:
+        return 0, ()
+    return fullest.peak_memory_bytes or 0, fullest.at_peak

@@ -1,0 +1,195 @@
+"""What the parts of fine-tuning plans hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuscope.document.printable import short_repr
+from gpuscope.hardware import Cluster
+from gpuscope.planning.types import Rejected
+from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.program.models.settings import WorkloadOptions
+from gpuscope.program.models.tuning import FineTuning
+from gpuscope.program.types import Category
+
+__all__ = ["Shortfall", "Tuned", "TuningPlan", "TuningQuestion", "Weighed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningQuestion:
+    """What is asked.
+
+    Attributes:
+        model: name of a built-in decoder.
+        size: its size.
+        clusters: every device and number of devices that may be taken.
+        methods: some of `gpuscope.program.models.tuning.METHODS`.
+        rank, targets: of the adapters.
+        global_batch: sequences of a step of the whole job.
+        seq: tokens of a sequence.
+        goal: one of `gpuscope.planning.types.GOALS`.
+        tokens: of the whole fine-tuning; None: one step is what counts.
+        certainty: least probability to fit.
+        simulated: how many candidates are simulated.
+    """
+
+    model: str
+    size: TransformerSize
+    clusters: tuple[Cluster, ...]
+    methods: tuple[str, ...]
+    rank: int
+    targets: tuple[str, ...]
+    global_batch: int
+    seq: int
+    goal: str = "time"
+    tokens: float | None = None
+    certainty: float = 0.95
+    simulated: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """One way to fine-tune on one cluster.
+
+    Attributes:
+        cluster: what it runs on.
+        tuning: method, adapters, optimizer, sharding, micro-batches of a step.
+        microbatch: sequences of a micro-batch on one device.
+        recompute: every block's activations are computed again in the backward pass.
+    """
+
+    cluster: Cluster
+    tuning: FineTuning
+    microbatch: int
+    recompute: bool
+
+    def __repr__(self) -> str:
+        return short_repr(self, f"{self.cluster.name}: {self.words}")
+
+    @property
+    def words(self) -> str:
+        """As on a command line: "qlora, fsdp full, microbatch 1, recompute full"."""
+        parts = [self.tuning.method]
+        if self.devices > 1:
+            parts.append(f"fsdp {self.tuning.sharding}")
+        parts.append(f"microbatch {self.microbatch}")
+        if self.recompute:
+            parts.append("recompute full")
+        if self.tuning.optimizer != "adamw":
+            parts.append(f"optimizer {self.tuning.optimizer}")
+        return ", ".join(parts)
+
+    @property
+    def devices(self) -> int:
+        """Of the whole job."""
+        return self.cluster.n_devices
+
+    @property
+    def dimensions(self) -> int:
+        """How many things it does besides running the model: fewer are simpler."""
+        sharded = self.tuning.sharding != "none"
+        return (self.devices > 1) + sharded + self.recompute + (self.tuning.optimizer != "adamw")
+
+    def options(self, seq: int) -> WorkloadOptions:
+        """What captures its step."""
+        return WorkloadOptions(
+            task="train",
+            batch=self.microbatch,
+            seq=seq,
+            dtype="bfloat16",
+            amp=False,
+            checkpointing=self.recompute,
+            tuning=self.tuning,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A candidate that was simulated.
+
+    Attributes:
+        candidate: what was.
+        scored_s, scored_bytes: step time and peak by the quick score, which chose it.
+        step_s: simulated.
+        low_s, high_s: its 80 % interval.
+        peak_bytes: allocated, on the fullest rank.
+        held: bytes by category at that peak, largest first.
+        usable_bytes: of a device.
+        fits: probability that it fits.
+        energy_j: of a step, all devices; None where the power is not known.
+        usd: of a step; None where no price is known.
+    """
+
+    candidate: Tuned
+    scored_s: float
+    scored_bytes: float
+    step_s: float
+    low_s: float
+    high_s: float
+    peak_bytes: int
+    held: tuple[tuple[Category, int], ...]
+    usable_bytes: int
+    fits: float
+    energy_j: float | None
+    usd: float | None
+
+    def value(self, goal: str) -> float | None:
+        """What the goal makes small: seconds, dollars or joules of a step."""
+        return {"time": self.step_s, "cost": self.usd, "energy": self.energy_j}[goal]
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Something that would need less memory than what was asked for.
+
+    Attributes:
+        candidate: what would.
+        seq: tokens of a sequence, which may be fewer than asked.
+        peak_bytes: of its fullest rank; by the quick score, corrected by what one simulation found,
+            or exact where it was simulated itself.
+        fits: probability to fit on its own device.
+        simulated: whether the peak is exact.
+    """
+
+    candidate: Tuned
+    seq: int
+    peak_bytes: float
+    fits: float
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningPlan:
+    """The answer.
+
+    Attributes:
+        question: what was asked.
+        best: the recommended candidate; None where nothing fits.
+        ties: candidates that cannot be told from the best, it included.
+        front: those that no other beats in time, cost and energy, quickest first.
+        judged: all that were simulated and fit.
+        short: all that were simulated and do not fit, the least short first.
+        would_fit: where nothing fits: one change away from the least short, the one that keeps most
+            first.
+        rejected: all that are out.
+        candidates: how many were considered.
+        complete: False where it was interrupted: the best so far.
+    """
+
+    question: TuningQuestion
+    best: Weighed | None
+    ties: tuple[Weighed, ...]
+    front: tuple[Weighed, ...]
+    judged: tuple[Weighed, ...]
+    short: tuple[Weighed, ...]
+    would_fit: tuple[Shortfall, ...]
+    rejected: tuple[Rejected, ...]
+    candidates: int
+    complete: bool = True
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rejected candidates by kind."""
+        kinds = [each.kind for each in self.rejected]
+        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
