@@ -162,11 +162,8 @@ SHORT = {
     "cache": "",
     "claims": "",
     "devices": "",
-<<<<<<< HEAD
     "guard": "",
-=======
     "fit": "nothing",
->>>>>>> 5d6b10d6 (plan --task finetune and fit: LoRA, QLoRA and full fine-tuning of built-in decoders, equal to peft's own operators, with what holds the memory and what would make it fit)
     "explain": "occupancy --threads 256 --registers 64 --on h200",
     "learn": "",
     "load": "http://127.0.0.1:9 --requests 1",

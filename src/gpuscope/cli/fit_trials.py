@@ -174,7 +174,7 @@ def predicted(
         fits = all(rank.fits for rank in job.ranks)
         return job.fullest.peak_memory_bytes, fits, lambda: float(job.step_time_s)
     program = captured.programs[0] if isinstance(captured, RankPrograms) else captured
-    peak, fits = peak_memory(as_run(program, cluster.device), cluster.device)
+    peak, fits, _ = peak_memory(as_run(program, cluster.device), cluster.device)
     step_s = recosted().step_time_s if fits else None
     return peak, fits, lambda: float(recosted().step_time_s if step_s is None else step_s)
 

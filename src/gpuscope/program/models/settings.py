@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from gpuscope.document.printable import short_repr
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.models.parallel.options import ParallelOptions
-from gpuscope.program.models.tuning import FineTuning
+
+if TYPE_CHECKING:
+    from gpuscope.program.models.tuning import FineTuning
 
 __all__ = [
     "ATTENTIONS",

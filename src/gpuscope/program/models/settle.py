@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuscope.document.text import Text, verbatim
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.program.models.registry import Model
@@ -16,7 +18,9 @@ from gpuscope.program.models.settings import (
     choose,
     positive,
 )
-from gpuscope.program.models.tuning import FineTuning
+
+if TYPE_CHECKING:
+    from gpuscope.program.models.tuning import FineTuning
 
 _DEVICES = ("cuda", "cpu", "meta")
 

@@ -35,9 +35,9 @@ def build_causal(spec: TransformersSpec, settings: Settings) -> Step:
         return _decode(spec, model, settings)
     tokens = random_tokens(vocabulary, (settings.batch, settings.seq), settings)
     if settings.task == "train":
-        from gpuscope.program.models.building.tuning import tuning_step
-
-        made = train_step if settings.tuning is None else tuning_step
+        made = train_step
+        if settings.tuning is not None:
+            from gpuscope.program.models.building.tuning import tuning_step as made
         return made(
             model, lambda net: net(input_ids=tokens, labels=tokens, use_cache=False).loss, settings
         )

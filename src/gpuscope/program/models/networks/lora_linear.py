@@ -40,4 +40,5 @@ class LoraLinear(nn.Module):
             result = result.clone()
         else:
             x = x.to(self.lora_A.weight.dtype)
-        return (result + self.lora_B(self.lora_A(x)) * self.scale).to(kept)
+        learnt: torch.Tensor = self.lora_B(self.lora_A(x)) * self.scale
+        return (result + learnt).to(kept)
