@@ -370,3 +370,21 @@ def test_streams_wait_for_the_same_work_under_the_new_numbers() -> None:
     fused = fuse(replace(s.program(), ops=tuple(ops)))
     assert [op.name for op in fused.ops] == [FUSED, "aten::mm", "aten::mm"]
     assert fused.ops[-1].waits == (-1, 1)
+
+
+def test_modes_of_the_compiler_share_what_it_makes() -> None:
+    """They differ in how kernels are brought to the device, and in what is told."""
+    s = Steps()
+    x = s.tensor(ROWS, COLUMNS)
+    s.keep(s.call("mul", s.call("relu", x), x))
+    program = s.program()
+    default, replayed = (
+        fuse(replace(program, compiled=mode)) for mode in ("default", "reduce-overhead")
+    )
+    assert replayed.ops is default.ops
+    assert (default.compiled, replayed.compiled) == ("default", "reduce-overhead")
+    assert "default" in default.assumptions[0]
+    assert "reduce-overhead" in replayed.assumptions[0]
+    anew = fuse(replace(program, ops=(*program.ops,)))
+    assert anew.ops is not default.ops
+    assert anew.ops == default.ops

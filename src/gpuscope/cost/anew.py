@@ -60,32 +60,13 @@ def costed_anew(
 def as_run(program: Program, device: Device) -> Program:
     """The program as a device runs it: fused where it is compiled, with its libraries' memory."""
     if not program.compiled and device.compiles_whole_steps:
-        program = _whole_step(program)
-    elif program.compiled:
+        settings = {**program.settings, "step_graph": True}
+        program = replace(program, compiled=WHOLE_STEP, settings=settings)
+    if program.compiled:
         from gpuscope.program.fusion import fuse  # the rules of a compiler: eager code needs none
 
         program = fuse(program)
     return with_workspaces(_without_workspaces(program), device)
-
-
-_WHOLE_STEPS: list[tuple[Program, Program]] = []
-"""The last programs that were compiled whole, by identity: a report costs one on many devices."""
-
-_REMEMBERED = 4
-
-
-def _whole_step(program: Program) -> Program:
-    """The program as a compiler of whole steps runs it."""
-    for known, made in _WHOLE_STEPS:
-        if known is program:
-            return made
-    from gpuscope.program.fusion import fuse
-
-    settings = {**program.settings, "step_graph": True}
-    made = fuse(replace(program, compiled=WHOLE_STEP, settings=settings))
-    _WHOLE_STEPS.append((program, made))
-    del _WHOLE_STEPS[:-_REMEMBERED]
-    return made
 
 
 def _without_workspaces(program: Program) -> Program:

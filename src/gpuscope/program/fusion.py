@@ -46,6 +46,24 @@ def fuse(program: Program) -> Program:
     """
     if program.compiled in WITHOUT_INDUCTOR or any(op.name == FUSED for op in program.ops):
         return program
+    fused, breaks = _fused(program)
+    made = replace(program, ops=fused.ops, storages=fused.storages)
+    return replace(made, assumptions=(*program.assumptions, *_assumptions(program, breaks)))
+
+
+_FUSED: list[tuple[Program, Program, int]] = []
+"""The last programs that were fused, what became of them, and their graph breaks: the modes of a
+compiler differ in how its kernels are brought to the device, and a report asks for many devices."""
+
+_REMEMBERED = 4
+
+
+def _fused(program: Program) -> tuple[Program, int]:
+    """What the compiler makes of operators and storages, and how often its graph breaks."""
+    for known, made, breaks in _FUSED:
+        alike = (known.compiled == WHOLE_STEP) == (program.compiled == WHOLE_STEP)
+        if known.ops is program.ops and known.storages is program.storages and alike:
+            return made, breaks
     merged = merge_optimizers(channels_last(program, compiled_operators(program)), FUSED)
     graph = build_graph(merged)
     nodes = inline(live_nodes(graph))
@@ -60,8 +78,10 @@ def fuse(program: Program) -> Program:
         grouper.add(members)
         pending = members
     duplicate(pending)
-    fused = emit(program, graph, nodes)
-    return replace(fused, assumptions=(*program.assumptions, *_assumptions(program, graph.breaks)))
+    made = emit(program, graph, nodes)
+    _FUSED.append((program, made, graph.breaks))
+    del _FUSED[:-_REMEMBERED]
+    return made, graph.breaks
 
 
 def _assumptions(program: Program, breaks: int) -> list[Text]:
