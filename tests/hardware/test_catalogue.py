@@ -26,7 +26,7 @@ def test_every_source_and_limits_file_is_used() -> None:
     files = list((CATALOGUE / "devices").glob("*.toml"))
     text = "".join(
         p.read_text()
-        for d in ("devices", "limits", "interconnects")
+        for d in ("devices", "limits", "interconnects", "slices")
         for p in (CATALOGUE / d).glob("*.toml")
     )
     with (CATALOGUE / "sources.toml").open("rb") as file:

@@ -43,7 +43,7 @@ class Attention(nn.Module):
 def build():
     model = nn.Sequential(*[Attention() for _ in range(4)]).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
-    x = torch.randn(ROWS, 512, 128, device=DEVICE)
+    x = torch.randn(8, 512, 128, device=DEVICE)
 
     def step():
         optimizer.zero_grad()
@@ -74,7 +74,7 @@ def session(folder: Path, work: Any) -> None:
 
 def test_an_edit_is_predicted_and_compared(tmp_path: Path, call: Any) -> None:
     path = tmp_path / "naive.py"
-    path.write_text(NAIVE.replace("DEVICE", '"cuda"').replace("ROWS", "8"))
+    path.write_text(NAIVE.replace("DEVICE", '"cuda"'))
     source = path.read_text()
 
     async def work(client: Any) -> None:
@@ -122,49 +122,45 @@ def test_an_edit_is_predicted_and_compared(tmp_path: Path, call: Any) -> None:
     session(tmp_path, work)
 
 
-@pytest.mark.slow
+@pytest.mark.gpu
 def test_ten_calls_end_in_a_verified_patch(tmp_path: Path, call: Any) -> None:
     """The method, on a naive script: predict, look, advise, try for real, patch, predict again."""
     path = tmp_path / "naive.py"
-    path.write_text(NAIVE.replace("DEVICE", '"cpu"').replace("ROWS", "1"))
+    path.write_text(NAIVE.replace("DEVICE", '"cuda"'))
     calls = 0
 
     async def work(client: Any) -> None:
         async def done(name: str, **arguments: Any) -> Any:
             nonlocal calls
             calls += 1
-            return await call(client, name, **arguments)
+            told = await call(client, name, **arguments)
+            print(f"{calls}. {name}: {json.dumps(told)[:1500]}")
+            assert isinstance(told, dict), told
+            return told
 
-        gpu = tmp_path / "gpu.py"
-        gpu.write_text(NAIVE.replace("DEVICE", '"cuda"').replace("ROWS", "8"))
-        before = await done("predict", workload="gpu.py:build", on="h100")
+        before = await done("predict", workload="naive.py:build", on="h100")
         await done("details", id=before["id"], path="analysis.operators", rows=5)
         told = await done("explain", topic="matmul", values=[4096, 384, 128])
         assert told["summary"]
-        advice = await done("advise", workload="gpu.py:build", on="h100")
+        advice = await done("advise", workload="naive.py:build", on="h100")
         names = {name for each in advice["singles"] for name in each["names"]}
         assert "sdpa-rewrite" in names
         await done("details", id=advice["id"], path="singles", rows=3)
+        only = ["sdpa-rewrite", "fused-optimizer"]
         ladder = await done(
-            "optimize", workload="naive.py:build", only=["sdpa-rewrite"],
-            device="cpu", budget_s=300, out="tried",
-        )  # fmt: skip
-        assert "sdpa-rewrite" in ladder["kept"], ladder
+            "optimize", workload="naive.py:build", only=only, budget_s=240, out="tried"
+        )
+        assert ladder["kept"]
         assert ladder["speedup"]["low"] > 1
         assert ladder["speedup"]["origin"] == "measured"
-        assert "scaled_dot_product_attention" in ladder["patch"]
         await done("details", id=ladder["id"], path="trials")
-        # The patch as it stands, on the source that the GPU will run.
-        patch = ladder["patch"].replace("naive.py", "gpu.py")
         applied = subprocess.run(
-            ["git", "apply", "--recount", "-"], input=patch.encode(), cwd=tmp_path, check=False
+            ["git", "apply", "-"], input=ladder["patch"].encode(), cwd=tmp_path, check=False
         )
-        assert applied.returncode == 0, patch
-        after = await done("predict", workload="gpu.py:build", on="h100")
+        assert applied.returncode == 0, ladder["patch"]
+        after = await done("predict", workload="naive.py:build", on="h100")
         held = await done("compare", a=before["id"], b=after["id"])
         assert held["speedup"]["value"] > 1
-        labels = {row["label"] for row in held["rows"]}
-        assert any("attention" in label for label in labels)
         health = await done("doctor", only=["versions"])
         assert health["id"].startswith("diagnosis-")
 

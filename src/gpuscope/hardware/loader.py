@@ -107,7 +107,7 @@ def interconnect(name: str) -> Interconnect:
     fields = found.figures(without={"used_by"})
     origin = found.bandwidth_origin or _origin_by(found.sources)
     return Interconnect(
-        **{**fields, "sources": _spelt_out(found.sources, path), "bandwidth_origin": origin}
+        **{**fields, "sources": spelt_out(found.sources, path), "bandwidth_origin": origin}
     )
 
 
@@ -212,7 +212,7 @@ def _origin_by(ids: tuple[str, ...]) -> str:
     return "estimated" if ids and set(ids) <= set(known.derived) else "secondary source"
 
 
-def _spelt_out(ids: tuple[str, ...], path: Path) -> tuple[str, ...]:
+def spelt_out(ids: tuple[str, ...], path: Path) -> tuple[str, ...]:
     """Spell out source identifiers; text with a space in it is a source in its own words."""
     unknown = [i for i in ids if " " not in i and i not in _sources()]
     if unknown:
@@ -237,6 +237,11 @@ def _limits(name: str) -> LimitsFile:
 
 @cache
 def _device_by_id(device_id: str) -> Device:
+    whole, colon, part = device_id.partition(":")
+    if colon:
+        from gpuscope.hardware.slices import slice_of
+
+        return slice_of(_device_by_id(whole), part)
     return load_device(CATALOGUE / "devices" / f"{device_id}.toml")
 
 
@@ -313,10 +318,10 @@ def _provenance(
     if limits:
         stated = {f: s for f, s in limits.sources.items() if f not in own}
         origins = _origins(stated, {f: o for f, o in limits.origins.items() if f not in own})
-        sources = {f: _spelt_out(s, path) for f, s in stated.items()}
+        sources = {f: spelt_out(s, path) for f, s in stated.items()}
     for field, origin in _origins(file.sources, file.origins).items():
         origins[_RENAMED.get(field, field)] = origin
-    sources |= {_RENAMED.get(f, f): _spelt_out(s, path) for f, s in file.sources.items()}
+    sources |= {_RENAMED.get(f, f): spelt_out(s, path) for f, s in file.sources.items()}
     return origins, sources
 
 

@@ -91,9 +91,15 @@ def is_device(name: str) -> bool:
 def resolve(name: str) -> str:
     """Return the identifier of the device that a person means.
 
+    A slice of a device stands behind a colon: "h200:1g.18gb".
+
     Raises:
-        UnknownNameError: no device, or more than one, goes by that name; lists the near ones.
+        UnknownNameError: no device, or more than one, goes by that name, or it has no such slice;
+            lists the near ones.
     """
+    whole, colon, part = name.partition(":")
+    if colon:
+        return _slice(resolve(whole), part)
     key = normalise(name)
     vendors = {device_id.split("-", 1)[0] for device_id in device_ids()}
     first, _, rest = key.partition("-")
@@ -109,3 +115,21 @@ def resolve(name: str) -> str:
         return begins[0]
     known = begins or [*short_names(), *aliases()]
     raise UnknownNameError(Text("device"), name, known, Text("Type: gpuscope devices"))
+
+
+@lru_cache(maxsize=64)
+def slice_names(device_id: str) -> tuple[str, ...]:
+    """Return the slices that a device can be split into: ("1g.18gb", "2g.35gb", ...)."""
+    path = CATALOGUE / "slices" / f"{device_id}.toml"
+    if not path.is_file():
+        return ()
+    return tuple(each["name"] for each in tomllib.loads(path.read_text("utf-8"))["slice"])
+
+
+def _slice(device_id: str, part: str) -> str:
+    names = slice_names(device_id)
+    wanted = part.strip().lower().removeprefix("mig-").removeprefix("mig ")
+    if wanted not in names:
+        next_step = Text("Name the whole device: {id}", id=device_id)
+        raise UnknownNameError(Text("slice"), part, names, next_step)
+    return f"{device_id}:{wanted}"

@@ -125,6 +125,26 @@ class PriceTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     price_date: str | None = None
 
 
+class SliceTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One profile of a device's slices (MIG): what an instance has of the whole."""
+
+    name: str
+    compute_units: Count
+    memory_bytes: Size
+    memory_eighths: Annotated[int, Meta(ge=1, le=8)]
+    l2_eighths: Annotated[int, Meta(ge=1, le=8)]
+    copy_engines: Count
+    most: Annotated[int, Meta(ge=1, le=8)]
+
+
+class SlicesFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One file of `catalogue/slices/`, named as the device's."""
+
+    device: str
+    sources: tuple[str, ...]
+    slice: tuple[SliceTable, ...]
+
+
 class DeviceFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One file of `catalogue/devices/`."""
 

@@ -37,6 +37,7 @@ _FIELD_NAMES: Mapping[str, str] = {
     "shared_memory": "shared_memory_per_unit_bytes",
     "tdp": "tdp_w",
     "power": "tdp_w",
+    "power_limit": "tdp_w",
     "idle_power": "idle_power_w",
     "price": "price_usd_per_hour",
     "launch_latency": "launch_latency_s",

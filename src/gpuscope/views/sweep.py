@@ -46,14 +46,14 @@ def elasticity(less: tuple[float, float], more: tuple[float, float]) -> float:
 
 
 def render_sweep(field: str, points: Points, lang: str = "en") -> RenderableType:
-    """Return one row a point: time, rate and limiter, the bars being the curve."""
+    """Return one row a point: time, rate, memory (energy under power limits) and limiter."""
     per_token = any(run.tokens is not None for _, run in points)
     rows = table(
         right(render(field_text(field), lang)),
         right(tr("step", lang)),
         bars(),
         right(tr("tokens/s", lang) if per_token else tr("samples/s", lang)),
-        right(tr("peak memory", lang)),
+        right(tr("energy/step", lang) if field == "tdp_w" else tr("peak memory", lang)),
         right(tr("elasticity", lang)),
         left(tr("mostly", lang)),
     )
@@ -62,6 +62,8 @@ def render_sweep(field: str, points: Points, lang: str = "en") -> RenderableType
         shown = figures(run)
         rate = shown.tokens_per_s if per_token else shown.samples_per_s
         size = Text(units.size(run.peak_memory_bytes, lang))
+        if field == "tdp_w":  # the memory is the same at any limit
+            size = Text(units.quantity(run.energy_j, "J", lang))
         if run.fits is False:
             size.stylize("bold red")
             size.append(" !")

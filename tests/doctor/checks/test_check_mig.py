@@ -28,3 +28,26 @@ def test_the_mode_without_a_slice_leaves_no_device() -> None:
 
 def test_a_change_that_waits_for_a_reset_is_a_warning() -> None:
     assert sorts(findings("mig", nvml([h200(0, mig_mode_pending=True)]))) == ["warning"]
+
+
+def with_variable(machine: Recording, value: str) -> Recording:
+    machine.environment["CUDA_VISIBLE_DEVICES"] = value
+    return machine
+
+
+def test_slices_that_are_named_must_be_there() -> None:
+    slices = {
+        "mig_mode": True,
+        "mig_mode_pending": True,
+        "mig_devices": ["NVIDIA H200 MIG 3g.71gb"],
+    }
+    machine = nvml([h200(0, **slices, mig_uuids=["MIG-1111-2222"])])
+    assert sorts(findings("mig", with_variable(machine, "MIG-1111"))) == ["note"]
+    told = the(findings("mig", with_variable(machine, "MIG-9999")), "error")
+    assert told.values == {"slices": 1, "asked": 1}
+    assert "MIG-9999" in str(told.found)
+    # A driver that tells no UUIDs: the count alone is held against the names.
+    older = nvml([h200(0, **slices)])
+    assert sorts(findings("mig", with_variable(older, "MIG-a"))) == ["note"]
+    assert "error" in sorts(findings("mig", with_variable(older, "MIG-a,MIG-b")))
+    assert findings("mig", with_variable(nvml([h200(0)]), "0,1")) == []

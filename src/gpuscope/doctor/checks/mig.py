@@ -6,7 +6,7 @@ peer access, and the mode changes only at a reset.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import NvidiaDevice, gpus, nvidia_devices
@@ -19,8 +19,10 @@ _BY = "NVML: nvmlDeviceGetMigMode (nvidia-smi -L)"
 
 @check("mig", "health", Text("Devices that are split into slices (MIG)"))
 def mig(machine: Machine) -> Iterable[Finding]:
-    """Say nothing where no device can be split."""
-    for device in nvidia_devices(machine):
+    """Say nothing where no device can be split, and no slice is asked for."""
+    devices = nvidia_devices(machine)
+    yield from _asked(machine, devices)
+    for device in devices:
         now, later = device.get("mig_mode"), device.get("mig_mode_pending")
         if now is None:
             continue
@@ -29,6 +31,37 @@ def mig(machine: Machine) -> Iterable[Finding]:
         if now:
             slices = [str(s) for s in device.get("mig_devices") or () if s]
             yield _split(device, slices) if slices else _empty(device)
+
+
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+
+
+def _asked(machine: Machine, devices: Sequence[NvidiaDevice]) -> Iterable[Finding]:
+    """A variable names a slice by its UUID, and there are fewer slices than names."""
+    there = sum(
+        1
+        for device in devices
+        if device.get("mig_mode")
+        for s in device.get("mig_devices") or ()
+        if s
+    )
+    known = {str(u) for device in devices for u in device.get("mig_uuids") or () if u}
+    for name in _VISIBLE:
+        asked = [part.strip() for part in (machine.variable(name) or "").split(",")]
+        asked = [part for part in asked if part.startswith("MIG-")]
+        gone = [part for part in asked if known and not any(u.startswith(part) for u in known)]
+        if devices and asked and (gone or len(set(asked)) > there):
+            yield Finding(
+                "mig",
+                "error",
+                Text("{variable} names slices that do not exist.", variable=name),
+                Text("{asked} named, {there} there.", asked=", ".join(gone or asked), there=there),
+                Text("CUDA finds no device, or fewer than meant."),
+                Text("Make the slices, or name those that nvidia-smi -L lists."),
+                ("nvidia-smi -L", "nvidia-smi mig -lgip"),
+                _BY,
+                values={"slices": there, "asked": len(asked)},
+            )
 
 
 def _pending(device: NvidiaDevice, later: bool) -> Finding:

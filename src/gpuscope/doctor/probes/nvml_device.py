@@ -111,17 +111,19 @@ def _identity(ask: Ask, handle: Any) -> Json:
 def _modes(ask: Ask, handle: Any) -> Json:
     persistence = ask("nvmlDeviceGetPersistenceMode", handle)
     mig = ask("nvmlDeviceGetMigMode", handle)
-    instances = []
+    instances, uuids = [], []
     for index in range(ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0 if mig else 0):
         instance = ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
         if instance is not None:
             instances.append(ask("nvmlDeviceGetName", instance))
+            uuids.append(ask("nvmlDeviceGetUUID", instance))
     return {
         "persistence_mode": None if persistence is None else bool(persistence),
         "compute_mode": COMPUTE_MODES.get(ask("nvmlDeviceGetComputeMode", handle)),
         "mig_mode": None if mig is None else bool(mig[0]),
         "mig_mode_pending": None if mig is None else bool(mig[1]),
         "mig_devices": instances,
+        "mig_uuids": uuids,
         "performance_state": ask("nvmlDeviceGetPerformanceState", handle),
     }
 

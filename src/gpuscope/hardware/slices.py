@@ -1,0 +1,93 @@
+"""Slices of a device (NVIDIA's Multi-Instance GPU), each a device of its own.
+
+A slice has its own multiprocessors, its share of the memory with the channels to it, of the L2 and
+of the copy engines. It has no link to other slices or devices, and shares clock, power and the link
+to the host with its neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpuscope.document.text import Text
+from gpuscope.errors import CatalogueError
+from gpuscope.hardware.device import Device
+from gpuscope.hardware.names import CATALOGUE
+
+_EIGHTHS = 8
+"""Parts into which memory and L2 are split."""
+
+
+def slice_of(device: Device, name: str) -> Device:
+    """Return a slice of a device.
+
+    Args:
+        device: the whole.
+        name: of one of its profiles: "1g.18gb".
+
+    Multiprocessors, memory and copy engines are the driver's figures; bandwidth and L2 are the
+    guide's eighths of the whole. Rates follow the multiprocessors. Power and price are shares, by
+    multiprocessors and by how many such slices a device holds: estimated.
+
+    Raises:
+        CatalogueError: its file does not validate, or is not this device's.
+    """
+    from gpuscope.hardware.loader import read_file, spelt_out
+    from gpuscope.hardware.schema import SlicesFile
+
+    path = CATALOGUE / "slices" / f"{device.id}.toml"
+    file = read_file(path, SlicesFile)
+    part = next((each for each in file.slice if each.name == name), None)
+    if part is None or file.device != device.id or device.compute_units is None:
+        raise CatalogueError(
+            Text("{path}: there is no slice '{name}' of this device.", path=path.name, name=name)
+        )
+    sources = spelt_out(file.sources, path)
+    units, of_memory = part.compute_units / device.compute_units, part.memory_eighths / _EIGHTHS
+    rated = ("compute_units", "memory_bytes", "memory_bandwidth_bytes_per_s", "copy_engines")
+    shared: dict[str, Any] = {
+        "tdp_w": device.tdp_w and device.tdp_w * units,
+        "idle_power_w": device.idle_power_w and device.idle_power_w / part.most,
+        "price_usd_per_hour": device.price_usd_per_hour and device.price_usd_per_hour / part.most,
+    }
+    changed = {
+        **dict.fromkeys((*rated, "l2_bytes"), "datasheet"),
+        **{field: "estimated" for field, value in shared.items() if value},
+        "memory_usable_bytes": "estimated",
+        **{rate: "estimated" for rate, _ in device.peaks},
+    }
+    kept = tuple((field, of) for field, of in device.sources if field not in changed)
+    gone = {"scale_up", "scale_up_max_devices", "scale_out", "scale_out_ports_per_node"}
+    gone |= {"devices_per_node", "price_list_usd", "scale_up_bandwidth_bytes_per_s"}
+    whole = {field: value for field, value in device.origins if field not in gone}
+    return replace(
+        device,
+        id=f"{device.id}:{name}",
+        name=f"{device.name}, slice {name}",
+        granularity="one GPU instance with all of its compute: one PyTorch device",
+        compute_units=part.compute_units,
+        memory_bytes=part.memory_bytes,
+        memory_usable_bytes=part.memory_bytes,
+        memory_bandwidth_bytes_per_s=device.memory_bandwidth_bytes_per_s * of_memory,
+        l2_bytes=device.l2_bytes and device.l2_bytes * part.l2_eighths // _EIGHTHS,
+        copy_engines=part.copy_engines,
+        peaks=tuple((rate, value * units) for rate, value in device.peaks),
+        **shared,
+        price_list_usd=None,
+        scale_up=None,
+        scale_up_max_devices=None,
+        scale_out=None,
+        scale_out_ports_per_node=None,
+        devices_per_node=None,
+        devices_per_node_options=(),
+        notes=(*device.notes, *_NOTES),
+        origins=tuple((whole | changed).items()),
+        sources=(*kept, *((field, sources) for field in (*rated, "l2_bytes"))),
+    )
+
+
+_NOTES = (
+    "A slice shares clock, power and the link to the host with its neighbours: at work they slow"
+    " copies, and the clock under a power limit. Predictions are for neighbours that rest.",
+)
