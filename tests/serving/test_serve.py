@@ -77,6 +77,15 @@ def test_profiles_are_whole() -> None:
         ({"rate": 1, "max_tokens": 0}, "max_tokens cannot be 0"),
         ({"rate": 1, "seats": 4}, "no setting 'seats'"),
         ({"arrivals": "no-such.csv"}, "cannot be read"),
+        ({"rate": 1, "tp": 0}, "tp cannot be 0"),
+        ({"rate": 1, "replicas": 0}, "replicas cannot be 0"),
+        ({"rate": 1, "replicas": 2}, "2 replicas of 1"),
+        ({"rate": 1, "kv_blocks": 0}, "kv_blocks cannot be 0"),
+        ({"rate": 1, "router": "nearest"}, "least-load"),
+        ({"rate": 1, "policy": "lpm"}, "priority"),
+        ({"rate": 1, "speculate": "k=0,accept=1"}, "no way to draft"),
+        ({"rate": 1, "decode": "h100"}, "both named"),
+        ({"rate": 1, "engine": "no-such.pbtxt"}, "no config.pbtxt"),
     ],
 )
 def test_what_cannot_be(how: dict[str, object], word: str) -> None:
@@ -90,6 +99,13 @@ def test_a_model_that_does_not_fit_says_by_how_much() -> None:
         gs.serve("llama-3.1-70b", "h200", rate=1)
     with pytest.raises(GpuscopeError, match="no fp8"):
         gs.serve("llama-3.1-8b", "a100", rate=1, dtype="fp8")
+
+
+def test_limits_that_nothing_keeps_are_told_with_the_nearest() -> None:
+    words = ["llama-3.1-8b", "--rate", "2", "--requests", "40", "--slo", "ttft<1us,tpot<1us"]
+    told = CliRunner().invoke(make_app(["serve", "compare"]), ["serve", *words])
+    assert told.exit_code == 0
+    assert "No request keeps the limits; the quickest took" in " ".join(told.output.split())
 
 
 def test_an_unstable_queue_has_a_capacity_and_no_latency() -> None:

@@ -24,9 +24,10 @@ from gpuscope.document.blocks import (
 )
 from gpuscope.document.quantities import Amount, Percent, Seconds
 from gpuscope.document.text import Text, verbatim
-from gpuscope.serving.metrics import Metrics, Spread, metrics
+from gpuscope.serving.metrics import Metrics, Spread, metrics, tpot_s, ttft_s
 from gpuscope.serving.over_time import lives, over_time
-from gpuscope.serving.result import Serving
+from gpuscope.serving.requests import Floats
+from gpuscope.serving.result import FINISHED, Serving
 from gpuscope.serving.slo import Limit
 
 CAUSES: tuple[tuple[str, Text, Role], ...] = (
@@ -124,6 +125,24 @@ def _unreached(found: Sequence[Metrics]) -> Text:
     )
 
 
+def _never(run: Serving) -> Text:
+    """What the limits would have to be for any request to keep them."""
+    done = run.served.status == FINISHED
+    if not done.any():
+        return Text("No request finished.")
+    return Text(
+        "No request keeps the limits; the quickest took {ttft} to its first token, "
+        "and {tpot} a token.",
+        ttft=Seconds(float(ttft_s(run.served)[done].min())),
+        tpot=Seconds(_least(tpot_s(run.served)[done])),
+    )
+
+
+def _least(values_s: Floats) -> float | None:
+    known = values_s[np.isfinite(values_s)]
+    return float(known.min()) if len(known) else None
+
+
 def _of_one(run: Serving, found: Metrics, limits: Sequence[Limit]) -> list[Text]:
     told = []
     if run.saturated:
@@ -142,7 +161,9 @@ def _of_one(run: Serving, found: Metrics, limits: Sequence[Limit]) -> list[Text]
                 tpot=Seconds(found.tpot.p50_s),
             )
         )
-    if limits and found.kept_share is not None:
+    if limits and found.kept_share == 0 and not run.saturated:
+        told.append(_never(run))
+    elif limits and found.kept_share is not None:
         told.append(
             Text(
                 "{share} of the requests keep the limits: {rate} of goodput.",

@@ -180,6 +180,13 @@ def _deployment(
     **how: Any,
 ) -> Deployment:
     cluster = resolve_target(on)
+    for option in ("tp", "ep", "replicas", "kv_blocks"):
+        if how.get(option) is not None and how[option] < 1:
+            raise InvalidValueError(
+                Text("{name} cannot be {value}.", name=option, value=str(how[option])),
+                "",
+                Text("Give {name} a positive number.", name=option),
+            )
     if name.endswith(".pbtxt"):
         config = read_config(name)
         chosen = config.engine().with_policy(policy)
