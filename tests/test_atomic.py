@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,37 @@ def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"a", "c", "figures"}
     assert (tmp_path / "a").read_text() == "first"  # the last to be done
     assert (tmp_path / "figures" / "b").read_text() == "b"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_write_whose_beginning_another_takes_for_left_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Between making a file and locking it another write came, and removed it."""
+    fcntl = pytest.importorskip("fcntl")
+    make = f"_new_{kind}"
+    usual, taken = getattr(atomic, make), []
+
+    def made_and_taken(folder: Path) -> tuple[int, str]:
+        handle, name = usual(folder)
+        if not taken:
+            other = os.open(name, os.O_RDONLY)
+            fcntl.flock(other, fcntl.LOCK_EX)
+
+            def remove() -> None:
+                os.rmdir(name) if kind == "folder" else os.unlink(name)
+                os.close(other)
+
+            taken.append(threading.Timer(0.1, remove))
+            taken[0].start()
+        return handle, name
+
+    monkeypatch.setattr(atomic, make, made_and_taken)
+    with (whole_folder if kind == "folder" else whole_file)(tmp_path / "x") as it:
+        if kind == "file":
+            it.write(b"whole")
+    taken[0].join()
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_only_what_we_left_ourselves_is_removed(tmp_path: Path) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from gpuscope.document.text import Text
 from gpuscope.document.typed import MisfitError, check_figures
 from gpuscope.errors import InputFileError, InvalidValueError
 from gpuscope.outside import limits
 from gpuscope.outside.plain import file_bytes, json_of, python_json_of, toml_of
+from gpuscope.outside.toml_file import read_toml
 
 
 @pytest.mark.parametrize(
@@ -80,3 +84,46 @@ def test_figures_that_end_in_overflow_are_refused_by_their_place() -> None:
         with pytest.raises(MisfitError) as caught:
             check_figures({"a": (1.0, wrong)}, "run")
         assert caught.value.place == "run[a][1]"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no device that never ends")
+def test_what_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(limits.VARIABLE, "0.01")
+    with pytest.raises(InputFileError, match="costs more to read"):
+        file_bytes("/dev/zero")
+
+
+def test_a_file_that_does_not_say_how_long_it_is_is_read_whole(tmp_path: Path) -> None:
+    """A pipe, and the kernel's own files."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = os.urandom(300_000)
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writer.start()
+    assert file_bytes(pipe) == data
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    "number", ["0x" + "f" * 5000, "9223372036854775808", "[{a = 0o7777" + "7" * 40 + "}]"]
+)
+def test_integers_that_no_toml_has_are_told(number: str) -> None:
+    with pytest.raises(MisfitError, match="64 bits"):
+        toml_of(f"a = {number}".encode())
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [(b"a = ", "is no TOML file"), (b"\xff", "is no TOML file"), (b"a = " + b"[" * 3000, "is no")],
+)
+def test_a_toml_file_that_is_none_is_refused(tmp_path: Path, raw: bytes, said: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(raw)
+    with pytest.raises(InputFileError, match=said):
+        read_toml(path, Text("again"))
+
+
+@pytest.mark.parametrize("name", ["none.toml", ".", "a" * 5000, "a\0b"])
+def test_a_toml_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputFileError, match="cannot be read"):
+        read_toml(tmp_path / name, Text("again"))

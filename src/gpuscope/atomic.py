@@ -15,7 +15,7 @@ import stat
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -51,7 +51,7 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
             return
         target = Path(os.path.realpath(target))
         _remove_left(target.parent)
-        handle, temporary = _claimed_file(target.parent)
+        handle, temporary = _claimed(_new_file, target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
@@ -80,10 +80,8 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))
     _remove_left(target.parent)
-    temporary = tempfile.mkdtemp(_SUFFIX, _prefix(), target.parent)
-    handle = os.open(temporary, os.O_RDONLY)
+    handle, temporary = _claimed(_new_folder, target.parent)
     try:
-        _lock(handle)
         yield Path(temporary)
         _as_ordinary(temporary, 0o777)
         os.rename(temporary, target)
@@ -100,22 +98,37 @@ def _prefix() -> str:
     return f"{_PREFIX}{zlib.crc32(os.fsencode(machine)):08x}-"
 
 
-def _claimed_file(folder: Path) -> tuple[int, str]:
-    """Make a file to write into, and lock it."""
+def _new_file(folder: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(_SUFFIX, _prefix(), folder)
+
+
+def _new_folder(folder: Path) -> tuple[int, str]:
+    name = tempfile.mkdtemp(_SUFFIX, _prefix(), folder)
+    return os.open(name, os.O_RDONLY), name
+
+
+def _claimed(new: Callable[[Path], tuple[int, str]], folder: Path) -> tuple[int, str]:
+    """Make something to write into, and lock it."""
     while True:
-        handle, name = tempfile.mkstemp(_SUFFIX, _prefix(), folder)
-        _lock(handle)
-        if os.fstat(handle).st_nlink:
+        try:
+            handle, name = new(folder)
+        except FileNotFoundError:
+            if folder.is_dir():
+                continue  # another write removed it at once
+            raise
+        # Another write that has it now is about to remove it: see what became of it afterwards.
+        _lock(handle, wait=True)
+        if os.path.lexists(name):
             return handle, name
-        os.close(handle)  # another write came before the lock, and removed it
+        os.close(handle)
 
 
-def _lock(handle: int) -> bool:
+def _lock(handle: int, *, wait: bool = False) -> bool:
     """Lock what is open, until it is closed or this process ends; whether that could be done."""
     try:
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except (ImportError, OSError):  # another has it, or the file system knows no locks
         return False
     return True

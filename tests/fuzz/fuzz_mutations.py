@@ -12,6 +12,7 @@ import pickle
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -213,6 +214,23 @@ def as_json(random: Random, seeds: Sequence[Any]) -> bytes:
     return bytes_of(random, raw) if way > 0.8 else raw
 
 
+def as_msgpack(random: Random, seeds: Sequence[bytes]) -> bytes:
+    """MessagePack that holds MessagePack: changed values without or within; or damaged bytes."""
+    import msgspec
+
+    raw = random.choice(seeds)
+    way = random.random()
+    if way < 0.85:
+        name, sources, inner = msgspec.msgpack.decode(raw)
+        with suppress(OverflowError, UnicodeEncodeError, TypeError):  # has no form there
+            if way < 0.7:
+                inside = structure(random, msgspec.msgpack.decode(inner), lone=False)
+                raw = msgspec.msgpack.encode([name, sources, msgspec.msgpack.encode(inside)])
+            else:
+                raw = msgspec.msgpack.encode(structure(random, [name, sources, inner], lone=False))
+    return bytes_of(random, raw) if way > 0.8 else raw
+
+
 def as_lines(random: Random, seeds: Sequence[Sequence[Any]]) -> bytes:
     """Lines of JSON, some of them changed."""
     lines = [json.dumps(each) for each in random.choice(seeds)]
@@ -286,7 +304,19 @@ def as_toml(random: Random, seeds: Sequence[str]) -> bytes:
 
 
 _TOML = (
-    *("0", "-1", "1e400", "nan", "-inf", "9223372036854775808", "1" * 400, '""', "'x'", "true"),
+    *(
+        "0",
+        "-1",
+        "1e400",
+        "nan",
+        "-inf",
+        "9223372036854775808",
+        "1" * 400,
+        "0x" + "f" * 5000,
+        '""',
+        "'x'",
+        "true",
+    ),
     *(
         "[]",
         "{}",

@@ -280,6 +280,92 @@ def tritons() -> list[str]:
 
 
 @cache
+def plans() -> list[str]:
+    """An existing plan in our own words, and one of torchtitan's."""
+    own = 'tp = 2\ndp = 4\nfsdp = "zero1"\nmicrobatch = 4\nglobal_batch = 32\nseq = 1024\n'
+    titan = (
+        "[training]\nlocal_batch_size = 2\nseq_len = 2048\nglobal_batch_size = 32\n"
+        "[parallelism]\ntensor_parallel_degree = 2\npipeline_parallel_degree = 2\n"
+        'pipeline_parallel_schedule = "1F1B"\ndata_parallel_shard_degree = -1\n'
+        '[activation_checkpoint]\nmode = "full"\n'
+    )
+    return [own, f'[plan]\nrecompute = "full"\n{own}', titan]
+
+
+@cache
+def prices() -> list[str]:
+    """Prices of two devices."""
+    row = 'usd_per_hour = 2.49\ndate = 2026-11-01\nregion = "eu-north-1"\nsource = "contract"\n'
+    return [f"[h200]\n{row}[a100]\n{row}"]
+
+
+@cache
+def guards() -> list[str]:
+    """Settings of a guard."""
+    return [
+        'on = "h100"\nbaseline = "b.toml"\n[limits]\nlaunches = "10%"\nfindings = 1\n'
+        '[workloads.train]\nrun = "gpt2"\nbatch = 2\ncheckpointing = true\narguments = ["1"]\n'
+        'limits = { step_time = "1.5 %", findings = "off" }\n'
+        '[workloads.a]\nrun = "a.py:build"\non = ["h200", "8xh200"]\n'
+    ]
+
+
+@cache
+def guarded() -> Any:
+    """The settings and figures of one workload that is guarded."""
+    from gpuscope.analysis.types import Share
+    from gpuscope.guarding.facts import Facts
+    from gpuscope.guarding.settings import COUNTS, SHARES, Guarded, GuardSettings
+    from gpuscope.program.models.settings import WorkloadOptions
+
+    shares = (Share("aten::mm", 1e-3, 10, 1e9, 1e6), Share("c10d::all_reduce", 1e-3, 1, 0.0, 1e6))
+    found = {"host_bound": 0.1, "small_kernels": None}
+    facts = Facts(2e-3, 11, 1 << 30, 1, 1 << 20, found, {"parameters": 1 << 29}, shares)
+    train = Guarded("train", "gpt2", ("h100",), WorkloadOptions(), {**SHARES, **COUNTS})
+    return GuardSettings(Path("gpuscope.toml"), Path("b.toml"), (train,)), facts
+
+
+@cache
+def baselines() -> list[str]:
+    """The baseline of that workload, and of one that is gone."""
+    from gpuscope.guarding.baseline import Baseline, write_baseline
+
+    facts = guarded()[1]
+    found = Baseline({"gpuscope": "0", "torch": "2"}, {("train", "h100"): facts, ("b", "c"): facts})
+    with tempfile.TemporaryDirectory() as folder:
+        write_baseline(found, Path(folder) / "b.toml")
+        return [(Path(folder) / "b.toml").read_text("utf-8")]
+
+
+@cache
+def captures() -> list[bytes]:
+    """What is kept of a small program of two ranks: one of every sort of value."""
+    import msgspec
+
+    from gpuscope.document.quantities import Number, Seconds
+    from gpuscope.document.text import Text
+    from gpuscope.kept.form import packed
+    from gpuscope.program.types import ModuleInfo, Op, ProcessGroup, Program, Storage, TensorSpec
+    from gpuscope.program.world import RankPrograms
+
+    spec = TensorSpec((2, 3), (3, 1), "bfloat16", storage=7)
+    arguments = {"alpha": 1.0, "flag": True, "none": None, "dims": (0, (1, -1), ())}
+    program = Program(
+        "x",
+        tuple(
+            Op(n, "aten::mm", inputs=(spec, spec), outputs=(spec,), args=arguments, waits=(-1, n))
+            for n in range(3)
+        ),
+        storages=(Storage(7, 12, "activation", -1, None),),
+        modules=(ModuleInfo("", "Net", 3),),
+        assumptions=("plain", Text("{n} of {s}", n=Number(3, ","), s=Seconds(0.5))),
+        groups=(ProcessGroup("g", "dp", (0, 1)),),
+    )
+    ranks = RankPrograms((program, replace(program, rank=1)), ((0, 2), (1, 3)))
+    return [msgspec.msgpack.encode(["gpt2", [], packed(each)]) for each in (program, ranks)]
+
+
+@cache
 def advices() -> list[Any]:
     """Advice that was kept, with two forecasts."""
     from tempfile import TemporaryDirectory

@@ -253,6 +253,71 @@ def _triton(path: Path) -> None:
     config_text(read_config(path)).encode("utf-8", "surrogateescape")
 
 
+def _plan(path: Path) -> None:
+    from gpuscope.planning.existing import existing
+
+    str(existing(_question(), path)[1].words)
+
+
+def _prices(path: Path) -> None:
+    import datetime
+
+    from gpuscope.planning.prices import prices_of, told, with_prices
+
+    priced = with_prices(_question().clusters, prices_of(path))
+    found = told([each.device for each in priced], datetime.date(2026, 11, 1))
+    _shown(*(line.to(lang) for line in found for lang in ("en", "zh")))
+
+
+@cache
+def _question() -> Any:
+    from gpuscope.planning.question import question_of
+
+    return question_of(
+        "llama-3.1-8b",
+        on="h200",
+        devices=8,
+        global_batch=64,
+        seq=4096,
+        goal="time",
+        tokens=None,
+        task="train",
+        simulate=1,
+    )
+
+
+def _guarded(path: Path) -> None:
+    from gpuscope.guarding.settings import read_settings
+
+    read_settings(path)
+
+
+def _baseline(path: Path) -> None:
+    """A baseline, with what a guard says that holds something against it."""
+    from gpuscope.document.plain import dumps, plain
+    from gpuscope.guarding.baseline import read_baseline
+    from gpuscope.guarding.facts import Sources
+    from gpuscope.guarding.judge import judge
+    from gpuscope.views import guard as view
+
+    settings, facts = seeds.guarded()
+    sources = Sources(findings=dict.fromkeys(facts.findings, ("why", ())))
+    found = {("train", "h100"): (facts, sources)}
+    report = judge(settings, found, read_baseline(path), {"gpuscope": "0"})
+    for lang in ("en", "zh"):
+        _shown(view.guard_terminal(report, lang))
+        view.guard_markdown(report, lang).encode()
+        "".join(view.guard_annotations(report, lang)).encode()
+    dumps(plain(report)).encode()
+
+
+def _kept(path: Path) -> None:
+    """A captured program that was kept, damaged although its digest is right."""
+    from gpuscope.kept import opened
+
+    opened(path.read_bytes())
+
+
 def _advice(path: Path) -> None:
     from gpuscope.advice.forecast.store import AdviceOf, read_advice
     from gpuscope.advice.results import Target
@@ -402,6 +467,18 @@ TARGETS: dict[str, Target] = {
         Target("serving", "s.json", _from(damage.as_json, seeds.servings), _serving),
         Target("load", "t.jsonl", _from(damage.as_lines, seeds.loads), _load),
         Target("triton", "config.pbtxt", _from(damage.as_toml, seeds.tritons), _triton),
+        Target("plan", "plan.toml", _from(damage.as_toml, seeds.plans), _plan),
+        Target("prices", "p.toml", _from(damage.as_toml, seeds.prices), _prices),
+        Target("guard", "gpuscope.toml", _from(damage.as_toml, seeds.guards), _guarded),
+        Target(
+            "baseline",
+            "b.toml",
+            _from(damage.as_toml, seeds.baselines),
+            _baseline,
+            ci=300,
+            why="each is judged and drawn in two languages",
+        ),
+        Target("kept", "k.kept", _from(damage.as_msgpack, seeds.captures), _kept),
         Target("advice", "a.json", _from(damage.as_json, seeds.advices), _advice),
         Target(
             "machine",

@@ -50,10 +50,15 @@ READERS = {
     "advice/trial/ladder_store.py": "ladder",
     "doctor/machine.py": "machine",
     "explanation/flight_recorder/dump.py": "dump",
+    "guarding/baseline.py": "baseline",
+    "guarding/settings.py": "guard",
     "hardware/calibration.py": "calibration",
+    "hardware/loader.py": "device",
     "hardware/own.py": "calibration",
     "measurement/bench/store.py": "bench",
     "measurement/sensors/recording.py": "sensor",
+    "planning/existing.py": "plan",
+    "planning/prices.py": "prices",
     "program/models/config_file.py": "config",
     "run/reader.py": "run",
     "serving/document.py": "serving",
@@ -69,12 +74,12 @@ READERS = {
 }
 """Modules that read files from outside, by way of one of the doors -> the target that tries it."""
 
-NO_READERS = {"plain.py", "apart.py", "endless.py", "engine.py"}
+NO_READERS = {"plain.py", "apart.py", "toml_file.py", "endless.py", "engine.py"}
 """The doors themselves, what knows their limit of time alone, and what reads our own files."""
 
 _DOOR = re.compile(
     r"from gpuscope\.(?:outside(?:\.\w+)?|hardware\.loader|run\.reader) import [^\n]*"
-    r"\b(?:file_bytes|json_of|python_json_of|toml_of|limits|read_apart|parsed_file)\b"
+    r"\b(?:file_bytes|json_of|python_json_of|toml_of|limits|read_apart|parsed_file|read_toml)\b"
 )
 
 

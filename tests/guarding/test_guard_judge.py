@@ -123,6 +123,11 @@ def test_a_baseline_is_read_as_written(tmp_path: Path) -> None:
         ("[versions]", "<<<<<<< HEAD\n[versions]", "marks of a merge, in line 4"),
         ("version = 1", "version = 9", "no baseline of this version"),
         ("version = 1", "version = ", "no TOML"),
+        ("launches = 100\n", "launches = inf\n", "broken.*launches = inf"),
+        # Nothing is larger than that: every step would have passed.
+        ("step_time_s = ", "step_time_s = nan #", "broken.*step_time_s = nan"),
+        ("launches = 100\n", 'launches = "100"\n', "broken.*launches"),
+        ("launches = 100\n", "launches = true\n", "broken.*launches"),
     ],
 )
 def test_a_broken_baseline_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:

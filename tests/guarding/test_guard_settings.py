@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,47 @@ def test_one_workload_alone(tmp_path: Path) -> None:
     assert [each.name for each in only(settings, ("b",)).workloads] == ["b"]
     with pytest.raises(UnknownNameError):
         only(settings, ("c",))
+
+
+def test_another_users_file_above_is_not_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write to /tmp names what runs in /tmp/mine: /tmp/gpuscope.toml did."""
+    path = written(tmp_path, GOOD)
+    inner = tmp_path / "mine"
+    inner.mkdir()
+    usual = os.stat_result
+    found = path.stat()
+
+    def of_somebody(self: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        about = os.stat(self, follow_symlinks=follow_symlinks)
+        uid = 12345 if self == path else about.st_uid
+        return usual((*about[:4], uid, *about[5:]))
+
+    assert read_settings(start=inner).path == path
+    monkeypatch.setattr(Path, "stat", of_somebody)
+    with pytest.raises(InputFileError, match="belongs to another user") as caught:
+        read_settings(start=inner)
+    assert f"--config {path}" in str(caught.value.next_step)
+    assert read_settings(path).path == path  # named by the user
+    assert read_settings(start=tmp_path).path == path  # where the user stands
+    assert found.st_uid == os.stat(path).st_uid
+
+
+@pytest.mark.parametrize("text", ["tool = 3", "[tool]\ngpuscope = 3", "a = " + "[" * 3000])
+def test_a_project_file_of_no_tables_is_refused(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text, "pyproject.toml")
+    with pytest.raises(InputFileError):
+        read_settings(path)
+
+
+def test_a_name_that_no_file_can_have_is_a_workload_as_any(tmp_path: Path) -> None:
+    text = f'[workloads.a]\non = "h100"\nrun = "{"a" * 5000}.py:build"\n'
+    assert read_settings(written(tmp_path, text)).workloads[0].run.startswith("aaaa")
+
+
+def test_what_an_error_repeats_of_a_value_is_short(tmp_path: Path) -> None:
+    text = f'[workloads.a]\nrun = "gpt2"\non = "h100"\nbatch = "{"9" * 5000}"\n'
+    with pytest.raises(InvalidValueError) as caught:
+        read_settings(written(tmp_path, text))
+    assert len(str(caught.value.what)) < 200

@@ -68,6 +68,52 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(tmp_path: Path) -> None:
     assert files.read("a") is None
 
 
+def test_links_and_pipes_are_not_followed_nor_waited_for(tmp_path: Path) -> None:
+    files.write("a", b"x")
+    (kept,) = files.listed()
+    elsewhere = kept.path.rename(tmp_path / "elsewhere")
+    kept.path.symlink_to(elsewhere)
+    assert files.read("a") is None
+    assert files.clear() == []
+    kept.path.unlink()
+    os.mkfifo(kept.path)
+    assert files.read("a") is None
+    assert files.write("a", b"y")
+    assert files.read("a") == b"y"
+    assert elsewhere.exists()
+
+
+def test_a_folder_of_somebody_elses_is_neither_read_nor_written_nor_cleared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files.write("a", b"x")
+    (kept,) = files.listed()
+    stranger = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: stranger)
+    assert files.read("a") is None
+    assert not files.write("b", b"x")
+    assert files.listed() == files.clear() == []
+    assert kept.path.exists()
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root gives files away")
+def test_somebody_elses_link_or_file_is_not_taken(tmp_path: Path) -> None:
+    files.write("a", b"x")
+    (kept,) = files.listed()
+    place = kept.path.parent
+    os.chown(kept.path, 12345, 12345)
+    assert files.read("a") is None
+    os.chown(kept.path, os.geteuid(), os.getegid())
+    assert files.read("a") == b"x"
+    mine = place.rename(tmp_path / "mine")
+    place.symlink_to(mine)
+    assert files.read("a") == b"x"
+    os.chown(place, 12345, 12345, follow_symlinks=False)
+    assert files.read("a") is None
+    assert not files.write("b", b"x")
+    assert files.clear() == []
+
+
 def test_many_writers_leave_whole_files() -> None:
     code = (
         "import sys\nfrom gpuscope.kept import files\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +15,8 @@ from gpuscope.atomic import write_atomically
 from gpuscope.document.text import Text
 from gpuscope.errors import UPDATE, InputFileError
 from gpuscope.guarding.facts import Facts
-from gpuscope.guarding.settings import parse_toml
+from gpuscope.outside.plain import file_bytes
+from gpuscope.outside.toml_file import parse_toml, shown
 
 SCHEMA_VERSION = 1
 """Of the file; a newer one is refused."""
@@ -110,14 +113,13 @@ def read_baseline(path: Path, again: Text = _AGAIN) -> Baseline:
         InputFileError: there is none, it is broken, of a newer version, or holds the marks of a
             merge.
     """
-    if not path.exists():
+    if not os.path.exists(path):
         raise InputFileError(Text("There is no baseline {path} yet.", path=path), "", again)
     try:
-        text = path.read_text("utf-8")
+        text = file_bytes(path).decode("utf-8")
     except (OSError, ValueError) as error:
-        raise InputFileError(
-            Text("{path} cannot be read.", path=path), f"{error}.", again
-        ) from None
+        why = f"{getattr(error, 'strerror', None) or error}."
+        raise InputFileError(Text("{path} cannot be read.", path=path), why, again) from None
     return parse_baseline(text, path, again)
 
 
@@ -136,7 +138,7 @@ def parse_baseline(text: str, path: Path, again: Text = _AGAIN) -> Baseline:
     if content.get("version") != SCHEMA_VERSION:
         raise InputFileError(
             Text("{path} is no baseline of this version of gpuscope.", path=path),
-            Text("It says version = {found}.", found=str(content.get("version"))),
+            Text("It says version = {found}.", found=shown(content.get("version"))),
             UPDATE if _newer(content.get("version")) else again,
         )
     try:
@@ -144,7 +146,7 @@ def parse_baseline(text: str, path: Path, again: Text = _AGAIN) -> Baseline:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputFileError(
             Text("{path} is broken.", path=path),
-            Text("Missing or wrong in it: {what}.", what=str(error)),
+            Text("Missing or wrong in it: {what}.", what=shown(error)),
             again,
         ) from None
 
@@ -166,20 +168,29 @@ def _baseline(content: Mapping[str, Any]) -> Baseline:
 
 def _facts(table: Mapping[str, Any]) -> Facts:
     return Facts(
-        step_time_s=float(table["step_time_s"]),
-        **{name: int(table[name]) for name in _SCALARS[1:]},
+        step_time_s=_figure(table, "step_time_s"),
+        **{name: int(_figure(table, name)) for name in _SCALARS[1:]},
         findings={
-            kind: None if gain is True else float(gain) for kind, gain in table["findings"].items()
+            kind: None if gain is True else _figure(table["findings"], kind)
+            for kind, gain in table["findings"].items()
         },
-        memory={part: int(value) for part, value in table["memory"].items()},
+        memory={part: int(_figure(table["memory"], part)) for part in table["memory"]},
         operators=tuple(
             Share(
                 label,
-                float(row["time_s"]),
-                int(row.get("launches", 0)),
-                float(row.get("flops", 0)),
-                float(row.get("bytes", 0)),
+                _figure(row, "time_s"),
+                int(_figure(row, "launches", 0)),
+                _figure(row, "flops", 0),
+                _figure(row, "bytes", 0),
             )
             for label, row in table["operators"].items()
         ),
     )
+
+
+def _figure(table: Mapping[str, Any], name: str, absent: float | None = None) -> float:
+    """A figure that something can be held against: "not a number" is larger than nothing."""
+    value = table[name] if absent is None else table.get(name, absent)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} = {shown(value)}")
+    return float(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.text import Text
-from gpuscope.errors import InputFileError, InvalidValueError, UnknownNameError
+from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError, UnknownNameError
+from gpuscope.outside.toml_file import no_value, read_toml, table_of
 
 if TYPE_CHECKING:
     from gpuscope.program.models.settings import WorkloadOptions
@@ -97,7 +98,8 @@ def read_settings(path: Path | None = None, start: Path | None = None) -> GuardS
         start: where to look from; None: the working folder.
 
     Raises:
-        InputFileError: there is none, it cannot be read, is no TOML, or names no workload.
+        InputFileError: there is none, it cannot be read, is no TOML, names no workload, or was
+            found above and is another user's.
         UnknownNameError: a key that is not known.
         InvalidValueError: a value that cannot be.
     """
@@ -111,7 +113,7 @@ def read_settings(path: Path | None = None, start: Path | None = None) -> GuardS
         raise InputFileError(Text("{path} names no workload.", path=found), "", _EXAMPLE)
     baseline = content.get("baseline", BASELINE)
     if not isinstance(baseline, str) or not baseline:
-        raise _no_value("baseline", baseline, f'"{BASELINE}"')
+        raise no_value("baseline", baseline, f'"{BASELINE}"')
     workloads = tuple(
         _workload(name, tables[name], on, limits, found.parent) for name in sorted(tables)
     )
@@ -123,6 +125,7 @@ def _nearest(start: Path) -> Path:
         for name in (OWN_FILE, SHARED_FILE):
             path = folder / name
             if path.is_file() and (name == OWN_FILE or _has_ours(path)):
+                _check_owner(path, start)
                 return path
         if (folder / ".git").exists():
             break
@@ -133,50 +136,35 @@ def _nearest(start: Path) -> Path:
     )
 
 
+def _check_owner(path: Path, start: Path) -> None:
+    """What is named in the settings runs: a file above may not be anybody's (/tmp/gpuscope.toml).
+
+    Raises:
+        InputFileError: it lies above, and belongs to neither this user, nor root, nor whoever the
+            working folder belongs to.
+    """
+    if path.parent == start or not hasattr(os, "geteuid"):
+        return
+    if path.stat().st_uid not in (0, os.geteuid(), start.stat().st_uid):
+        raise InputFileError(
+            Text("{path} belongs to another user.", path=path),
+            Text("What it names would run with your rights."),
+            Text("If you trust it, type: gpuscope guard --config {path}", path=path),
+        )
+
+
 def _has_ours(path: Path) -> bool:
     try:
-        return "gpuscope" in tomllib.loads(path.read_text("utf-8")).get("tool", {})
-    except (OSError, ValueError, AttributeError):  # somebody else's to tell
+        return "gpuscope" in table_of(read_toml(path, _EXAMPLE), "tool", path)
+    except GpuscopeError:  # somebody else's to tell
         return False
 
 
 def _content(path: Path) -> Mapping[str, Any]:
     content = read_toml(path, _EXAMPLE)
     if path.name == SHARED_FILE:
-        content = content.get("tool", {}).get("gpuscope", {})
+        return table_of(table_of(content, "tool", path), "gpuscope", path)
     return content
-
-
-def read_toml(path: Path, again: Text) -> dict[str, Any]:
-    """Return a TOML file.
-
-    Args:
-        path: the file.
-        again: what to do where it is none.
-
-    Raises:
-        InputFileError: it cannot be read, or is no TOML.
-    """
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        why = f"{error.strerror or error}."
-        raise InputFileError(Text("{path} cannot be read.", path=path), why, again) from None
-    except ValueError as error:
-        raise _no_toml(path, error, again) from None
-    return parse_toml(text, path, again)
-
-
-def parse_toml(text: str, path: Path, again: Text) -> dict[str, Any]:
-    """Return the text of a TOML file; arguments and errors as `read_toml`."""
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:
-        raise _no_toml(path, error, again) from None
-
-
-def _no_toml(path: Path, error: ValueError, again: Text) -> InputFileError:
-    return InputFileError(Text("{path} is no TOML file.", path=path), f"{error}.", again)
 
 
 def _workload(
@@ -202,7 +190,7 @@ def _workload(
         if key in table:
             value: Any = table[key]
             if type(value) is not kind:
-                raise _no_value(f"{where}.{key}", value, _SHOWN[kind])
+                raise no_value(f"{where}.{key}", value, _SHOWN[kind])
             given[key] = tuple(map(str, table[key])) if kind is list else value
     own = read_limits(table.get("limits", {}), limits, f"{where}.limits")
     return Guarded(name, _found(table["run"], folder), targets, WorkloadOptions(**given), own)
@@ -215,7 +203,7 @@ def _found(run: str, folder: Path) -> str:
     """A file's name from the folder of the settings; any other name as it is."""
     file, colon, function = run.partition(":")
     path = folder / file
-    if path.exists() and (path.suffix or path.is_dir()) and not Path(file).is_absolute():
+    if os.path.exists(path) and (path.suffix or path.is_dir()) and not Path(file).is_absolute():
         try:
             path = path.relative_to(Path.cwd())
         except ValueError:
@@ -227,7 +215,7 @@ def _found(run: str, folder: Path) -> str:
 def _names(value: object, where: str) -> tuple[str, ...]:
     named = [value] if isinstance(value, str) else value
     if not isinstance(named, list) or not all(isinstance(each, str) and each for each in named):
-        raise _no_value(where, value, '["h100", "8xh200"]')
+        raise no_value(where, value, '["h100", "8xh200"]')
     return tuple(dict.fromkeys(named))
 
 
@@ -255,7 +243,7 @@ def read_limits(table: object, base: Limits, where: str) -> Limits:
         InvalidValueError: a value that cannot be.
     """
     if not isinstance(table, dict):
-        raise _no_value(where, table, '{ step_time = "5%" }')
+        raise no_value(where, table, '{ step_time = "5%" }')
     _known(table, (*SHARES, *COUNTS), where)
     made: dict[str, float | None] = dict(base)
     for name, value in table.items():
@@ -263,7 +251,7 @@ def read_limits(table: object, base: Limits, where: str) -> Limits:
             made[name] = None
         elif name in COUNTS:
             if type(value) is not int or value < 0:
-                raise _no_value(f"{where}.{name}", value, '0, "off"')
+                raise no_value(f"{where}.{name}", value, '0, "off"')
             made[name] = value
         else:
             made[name] = _share(f"{where}.{name}", value)
@@ -277,16 +265,8 @@ def _share(where: str, value: object) -> float:
     except ValueError:
         number = -1.0
     if not isinstance(value, str) or not value.strip().endswith("%") or not 0 <= number <= 100:
-        raise _no_value(where, value, '"5%", "off"')
+        raise no_value(where, value, '"5%", "off"')
     return number
-
-
-def _no_value(name: str, value: object, example: str) -> InvalidValueError:
-    return InvalidValueError(
-        Text("{name} = {value} cannot be.", name=name, value=str(value)),
-        "",
-        Text("Write for example: {name} = {example}", name=name.split(".")[-1], example=example),
-    )
 
 
 def only(settings: GuardSettings, names: tuple[str, ...]) -> GuardSettings:

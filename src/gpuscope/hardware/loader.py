@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _LARGEST_BYTES = 4 << 20
 """A device's constants, all kinds of kernels together, are a tenth of it."""
 
+_LONG_INTEGER = re.compile(rb"0[xob][0-9a-fA-F_]{17}")
+"""Perhaps one that Python cannot write as a decimal: such a file is read with care."""
+
 _FIELD, _VALUE = re.compile(r"field `([^`]*)`"), re.compile(r"value '([^']*)'")
 
 #: Catalogue field to `Device` field, where the two differ.
@@ -153,12 +156,18 @@ def toml_of(path: Path) -> dict[str, Any]:
         CatalogueError: missing, too large, or not TOML: not UTF-8 either, or nested too deep.
     """
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
+        with path.open("rb") as file:  # what never ends says that it has no bytes at all
+            raw = file.read(_LARGEST_BYTES + 1)
+        if len(raw) > _LARGEST_BYTES:
             raise CatalogueError(
                 Text("{path}: too large for TOML.", path=path.name),
                 Text("It may have {most}.", most=Bytes(_LARGEST_BYTES)),
             )
-        return tomllib.loads(path.read_bytes().decode("utf-8").replace("\r\n", "\n"))
+        if _LONG_INTEGER.search(raw):
+            from gpuscope.outside.plain import toml_of as checked
+
+            return checked(raw)
+        return tomllib.loads(raw.decode("utf-8").replace("\r\n", "\n"))
     except OSError as error:
         raise CatalogueError(
             Text("{path}: cannot be read.", path=path.name), str(error.strerror or error)

@@ -127,7 +127,7 @@ def programs() -> list[KeptProgram]:
     found = []
     for file in files.listed():
         data = files.read(file.path.stem, used=False)
-        with suppress(msgspec.MsgspecError):
+        with suppress(msgspec.MsgspecError, ValueError, RecursionError):
             if data is not None:
                 workload, *_ = msgspec.msgpack.decode(data, type=_Form)
                 found.append(KeptProgram(workload, file))
@@ -139,15 +139,18 @@ def _found(question: str) -> Any:
     from gpuscope.kept import files
 
     data = files.read(question)
-    if data is None:
-        return None
+    return None if data is None else opened(data)
+
+
+def opened(data: bytes) -> Any:
+    """The program that a file holds, None where its sources have changed, or it is none."""
     import msgspec
 
-    from gpuscope.kept.form import NotKeptError, unpacked
+    from gpuscope.kept.form import unpacked
     from gpuscope.kept.sources import unchanged
 
     try:
         _, sources, program = msgspec.msgpack.decode(data, type=_Form)
         return unpacked(program) if unchanged(sources) else None
-    except (msgspec.MsgspecError, NotKeptError, LookupError, TypeError):
+    except (msgspec.MsgspecError, LookupError, TypeError, ValueError, RecursionError):
         return None

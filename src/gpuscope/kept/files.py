@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,11 +29,15 @@ LIMIT_BYTES = 512 * 2**20
 LARGEST_BYTES = 64 * 2**20
 """Bytes of one file."""
 
-_UNPACKED_BYTES = 2**30
+_UNPACKED_BYTES = 2**28
 """Bytes of what one file holds, unpacked."""
 
 _MAGIC = b"gpuscope kept 1\n"
 _SUFFIX = ".kept"
+_AS_IT_IS = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)
+"""No link is followed, and no pipe waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +83,12 @@ def read(name: str, *, used: bool = True) -> bytes | None:
         return None
     path = place / (name + _SUFFIX)
     try:
-        about = path.stat()
-        if about.st_size > LARGEST_BYTES or not _ours(about):
-            return None
-        data = path.read_bytes()
-        if used:
+        data = _whole(path) if _is_ours(place) else None
+        if data is not None and used:
             os.utime(path)
     except OSError:
+        return None
+    if data is None:
         return None
     begin = len(_MAGIC) + hashlib.blake2b().digest_size
     if not data.startswith(_MAGIC) or _digest(name, data[begin:]) != data[len(_MAGIC) : begin]:
@@ -97,6 +101,15 @@ def read(name: str, *, used: bool = True) -> bytes | None:
         return None
 
 
+def _whole(path: Path) -> bytes | None:
+    """A file's bytes, None where it is none of ours: a link, a pipe, too large, somebody else's."""
+    with open(os.open(path, _AS_IT_IS), "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_BYTES or not _owned(about):
+            return None
+        return file.read(LARGEST_BYTES)
+
+
 def write(name: str, data: bytes) -> bool:
     """Keep bytes under a name; whether that could be done. What was used longest ago may go."""
     place = folder()
@@ -105,9 +118,13 @@ def write(name: str, data: bytes) -> bool:
         return False
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _ours(place.stat()):
+        if not _is_ours(place):
             return False
-        write_atomically(place / (name + _SUFFIX), _MAGIC + _digest(name, packed) + packed)
+        path = place / (name + _SUFFIX)
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.lstat().st_mode):  # a link, or a pipe, would be written to
+                path.unlink()
+        write_atomically(path, _MAGIC + _digest(name, packed) + packed)
     except (OSError, GpuscopeError):  # a full disk, a folder that may not be written to
         return False
     _trim(LIMIT_BYTES)
@@ -141,7 +158,7 @@ def _removed(kept: File) -> bool:
 
 def _files() -> Iterator[File]:
     place = folder()
-    if place is None:
+    if place is None or not _is_ours(place):
         return
     with suppress(OSError), os.scandir(place) as found:
         for each in found:
@@ -151,8 +168,15 @@ def _files() -> Iterator[File]:
                     yield File(Path(each.path), about.st_size, about.st_mtime)
 
 
-def _ours(about: os.stat_result) -> bool:
-    """Whether it is this user's: what somebody else has put there is not read."""
+def _is_ours(place: Path) -> bool:
+    """Whether a folder is this user's, and a link to it, too: into others' nothing is written."""
+    try:
+        return _owned(place.stat()) and _owned(place.lstat())
+    except OSError:
+        return False
+
+
+def _owned(about: os.stat_result) -> bool:
     return not hasattr(os, "geteuid") or about.st_uid == os.geteuid()
 
 

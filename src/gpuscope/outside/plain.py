@@ -8,10 +8,12 @@ is a `MisfitError`, and what costs too much is refused by `gpuscope.outside.limi
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import msgspec
@@ -24,6 +26,7 @@ from gpuscope.outside import limits
 _GZIP = b"\x1f\x8b"
 _PIECE = 1 << 16
 _TOML_BYTES = 8 << 20
+_ENDLESS_BYTES = 64 << 20
 _DEEPEST = 200
 """Lists and objects within each other that are read: whoever walks through them has a stack."""
 
@@ -37,11 +40,18 @@ def file_bytes(path: str | Path) -> bytes:
         InputFileError: it is, or unpacks to, more than the limit.
     """
     target = Path(path)
-    size = target.stat().st_size
-    most = int(limits.DOCUMENT_BYTES * limits.factor())
-    if size > most:
-        raise limits.unpacks_too_far(path, most)
-    data = target.read_bytes()
+    with target.open("rb") as file:
+        about = os.fstat(file.fileno())
+        # A pipe or a device does not say how much it holds, and may never end.
+        own = limits.DOCUMENT_BYTES if S_ISREG(about.st_mode) else _ENDLESS_BYTES
+        most = int(own * limits.factor())
+        if about.st_size > most:
+            raise limits.unpacks_too_far(path, most)
+        data = file.read(about.st_size + 1)
+        while len(data) > about.st_size and (piece := file.read(max(_PIECE, len(data)))):
+            data += piece
+            if len(data) > most:
+                raise limits.unpacks_too_far(path, most)
     return _unpacked(target, data) if data.startswith(_GZIP) else data
 
 
@@ -78,7 +88,8 @@ def toml_of(raw: bytes) -> dict[str, Any]:
     """What TOML says.
 
     Raises:
-        MisfitError: it is none, is too large, or nests too deep.
+        MisfitError: it is none, is too large, nests too deep, or has integers of more than 64 bits,
+            which TOML has not.
     """
     if len(raw) > _TOML_BYTES:
         raise MisfitError("", Text("more than {most} of TOML", most=Bytes(_TOML_BYTES)))
@@ -87,7 +98,17 @@ def toml_of(raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise MisfitError("", Text("not TOML: {reason}", reason=_first(error))) from error
     shallow: dict[str, Any] = _shallow(found)
+    _check_integers(shallow)
     return shallow
+
+
+def _check_integers(found: Any) -> None:
+    """None is longer than 64 bits: Python takes minutes to write one of a million digits."""
+    if isinstance(found, int) and found.bit_length() > 63:
+        raise MisfitError("", Text("an integer of more than 64 bits"))
+    if isinstance(found, dict | list):
+        for each in found.values() if isinstance(found, dict) else found:
+            _check_integers(each)
 
 
 def _unpacked(path: Path, data: bytes) -> bytes:

@@ -6,14 +6,14 @@ left out is as `predict` takes it. torchtitan's: those of its `config/job_config
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError, InvalidValueError, UnknownNameError
+from gpuscope.outside.toml_file import no_value, read_toml, table_of
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.checks import plan_of
 from gpuscope.program.models.parallel.options import ParallelOptions
@@ -38,6 +38,7 @@ _SCHEDULES = {
     "interleavedzerobubble": "zb",
     "zbvzerobubble": "zb",
 }
+_AGAIN = Text("Name a TOML file, such as: gpuscope plan llama-3.1-8b --check plan.toml")
 
 
 def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
@@ -60,9 +61,9 @@ def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
             Text("Type for example: --on h200 --devices 8"),
         )
     cluster = question.clusters[0]
-    content = _read(path)
+    content = read_toml(path, _AGAIN)
     titan = any(isinstance(content.get(name), dict) for name in ("parallelism", "training"))
-    told = _titan(content, cluster.n_devices) if titan else _own(content, path)
+    told = _titan(content, cluster.n_devices, path) if titan else _own(content, path)
     batch = told.pop("global_batch", None) or question.global_batch
     seq = told.pop("seq", None) or question.seq
     asked = ParallelOptions(
@@ -70,19 +71,6 @@ def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
     )
     changed = replace(question, global_batch=batch, seq=seq)
     return changed, Candidate(cluster, plan_of(question.size, seq, asked))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    again = Text("Name a TOML file, such as: gpuscope plan llama-3.1-8b --check plan.toml")
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        why = error.strerror or ""
-        raise InputFileError(Text("{path} cannot be read.", path=path), f"{why}.", again) from None
-    except ValueError as error:
-        raise InputFileError(
-            Text("{path} is no TOML file.", path=path), f"{error}.", again
-        ) from None
 
 
 def _own(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -99,7 +87,7 @@ def _own(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
             raise UnknownNameError(Text("key"), name, _KNOWN, names)
         if name in _WORDS:
             if not isinstance(value, str):
-                raise _no_value(name, value, '"1f1b"' if name == "schedule" else '"full"')
+                raise no_value(name, value, '"1f1b"' if name == "schedule" else '"full"')
         else:
             _count(name, value)
     return dict(content)
@@ -107,21 +95,13 @@ def _own(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 def _count(name: str, value: object) -> int:
     if type(value) is not int or value < 1:
-        raise _no_value(name, value, "1")
+        raise no_value(name, value, "1")
     return value
 
 
-def _no_value(name: str, value: object, example: str) -> InvalidValueError:
-    return InvalidValueError(
-        Text("{name} = {value} cannot be.", name=name, value=str(value)),
-        "",
-        Text("Write for example: {name} = {example}", name=name, example=example),
-    )
-
-
-def _titan(content: Mapping[str, Any], devices: int) -> dict[str, Any]:
-    training = cast("Mapping[str, Any]", content.get("training", {}))
-    split = cast("Mapping[str, Any]", content.get("parallelism", {}))
+def _titan(content: Mapping[str, Any], devices: int, path: Path) -> dict[str, Any]:
+    training = table_of(content, "training", path)
+    split = table_of(content, "parallelism", path)
     told: dict[str, Any] = {n: _count(k, split.get(k, 1)) for n, k in _DEGREES.items()}
     copies = _count(
         "data_parallel_replicate_degree", split.get("data_parallel_replicate_degree", 1)
@@ -148,6 +128,7 @@ def _titan(content: Mapping[str, Any], devices: int) -> dict[str, Any]:
     batch = training.get("global_batch_size", -1)
     told["global_batch"] = local * told["dp"] if batch == -1 else _count("global_batch_size", batch)
     told["seq"] = _count("seq_len", training.get("seq_len", 2048))
-    recompute = content.get("activation_checkpoint", {})
-    told["recompute"] = str(cast("Mapping[str, Any]", recompute).get("mode", "selective"))
+    told["recompute"] = str(
+        table_of(content, "activation_checkpoint", path).get("mode", "selective")
+    )
     return told

@@ -12,7 +12,6 @@ A file has a table for each device:
 from __future__ import annotations
 
 import datetime
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from gpuscope.document.quantities import Usd
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError, InvalidValueError, UnknownNameError
 from gpuscope.hardware import Cluster, Device, parse_target
+from gpuscope.outside.toml_file import read_toml, shown
 
 __all__ = ["OLD_DAYS", "Price", "prices_of", "told", "with_prices"]
 
@@ -56,14 +56,7 @@ def prices_of(path: Path) -> Mapping[str, Price]:
         UnknownNameError: no such device or key.
         InvalidValueError: no positive price, no date.
     """
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        why = f"{error.strerror}."
-        raise InputFileError(Text("{path} cannot be read.", path=path), why, _example()) from None
-    except ValueError as error:
-        why = f"{error}."
-        raise InputFileError(Text("{path} is no TOML file.", path=path), why, _example()) from None
+    content = read_toml(path, _example())
     if not content:
         raise InputFileError(Text("{path} has no price.", path=path), "", _example())
     return {parse_target(name).device.id: _price(name, row) for name, row in content.items()}
@@ -72,7 +65,7 @@ def prices_of(path: Path) -> Mapping[str, Price]:
 def _price(name: str, row: object) -> Price:
     if not isinstance(row, Mapping):
         raise InvalidValueError(
-            Text("{name} = {value} is no price.", name=name, value=str(row)), "", _example()
+            Text("{name} = {value} is no price.", name=name, value=shown(row)), "", _example()
         )
     for key in row:
         if key not in _KEYS:
@@ -81,7 +74,7 @@ def _price(name: str, row: object) -> Price:
     usd, date = row.get("usd_per_hour"), _date(row)
     if isinstance(usd, bool) or not isinstance(usd, int | float) or not 0 < usd < float("inf"):
         raise InvalidValueError(
-            Text("{name}: usd_per_hour = {value} is no price.", name=name, value=str(usd)),
+            Text("{name}: usd_per_hour = {value} is no price.", name=name, value=shown(usd)),
             "",
             _example(),
         )
@@ -91,7 +84,7 @@ def _price(name: str, row: object) -> Price:
             Text("Prices change, so that each says when it was read."),
             Text("Write for example: {name} = {example}", name="date", example="2026-11-01"),
         )
-    return Price(float(usd), date, str(row.get("region", "")), str(row.get("source", "")))
+    return Price(float(usd), date, shown(row.get("region", "")), shown(row.get("source", "")))
 
 
 def _date(row: Mapping[str, Any]) -> datetime.date | None:
