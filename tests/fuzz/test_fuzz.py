@@ -63,6 +63,7 @@ READERS = {
     "run/reader.py": "run",
     "serving/document.py": "serving",
     "serving/traces.py": "load",
+    "serving/triton_config.py": "triton",
     "timeline/kineto/blocks.py": "gzip",
     "timeline/kineto/parallel.py": "trace",
     "timeline/kineto/read.py": "trace",
