@@ -1,14 +1,15 @@
-"""Fit the kernel models of AMD's MI210 to published operator measurements.
+"""Fit the kernel models of four devices to published operator measurements.
 
     git clone https://github.com/sitar-lab/NeuSight
-    python benchmarks/fit/published_operators.py NeuSight/scripts/asplos/data/dataset_amd [--write]
+    python benchmarks/fit/published_operators.py NeuSight/scripts/asplos/data [--write]
 
 NeuSight (MIT licence; Lee et al. 2025, arXiv:2407.13853) carries times of single float32 operators
-that PyTorch 2.4.1 ran on an MI210: batched products, linear layers, elementwise steps, softmax and
-layer norms. Each is the mean of the five shortest of 25 calls between two events, so it holds the
-start of a kernel as events see it, `EVENTS_S`; short calls, which show little else, are left out.
-Only the fitted constants are kept here, not the measurements. Its whole models, which
-`validation/published` predicts, take no part.
+in PyTorch: batched products, linear layers, elementwise steps, softmax and layer norms on an MI210
+(2.4.1); of its tables of NVIDIA's older devices (2.1.0) the products are fitted, since a T4 holds
+half of its clock at 70 W, which no other device tells. Each is the mean of the five shortest of 25
+calls between two events, so it holds the start of a kernel as events see it, the shortest call of
+any operator; short calls, which show little else, are left out. Only the fitted constants are kept
+here, not the measurements. Its whole models, which `validation/published` predicts, take no part.
 
 Half of the calls, by a hash of their sizes, are fitted; the other half judges: once with the
 constants carried from other devices, once with the fitted ones.
@@ -20,6 +21,7 @@ import csv
 import math
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from matmul import UNIT
@@ -33,14 +35,65 @@ from gpuscope.program.types import Op, TensorSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "published_operators.json"
-DEVICE, HOME = "amd-mi210", "nvidia-h200-sxm"
-FILES = ("{part}/collect/{name}/p2.4.1/AMD Instinct MI210.csv",)
-MEASURED_WITH = (
-    "NeuSight's operator measurements (MIT licence, arXiv:2407.13853), PyTorch 2.4.1, float32"
-)
+HOME = "nvidia-h200-sxm"
+MEASURED_WITH = "NeuSight's operator measurements (MIT licence, arXiv:2407.13853), {torch}, float32"
 
-EVENTS_S = 1.2e-5
-"""The shortest call of any operator took 12.2 us between its events."""
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What was measured on a device.
+
+    Attributes:
+        device: of the catalogue.
+        files: `{part}` and `{name}` of an operator -> its table.
+        torch: that ran it.
+        products: part of the tables that holds products.
+        events_s: the shortest call of any operator between its events.
+        unit: of `matmul.<unit>.*`.
+        families: of kernels that are fitted.
+        every: one in so many of the products is taken.
+        clock_hz: of the board, where the catalogue's is another; None: the catalogue's.
+    """
+
+    device: str
+    files: str
+    torch: str
+    products: str
+    events_s: float
+    unit: str
+    families: tuple[str, ...] = ("matmul",)
+    every: int = 1
+    clock_hz: float | None = None
+
+    @property
+    def target(self) -> Device:
+        """The device that was measured."""
+        found = device(self.device)
+        return found if self.clock_hz is None else found.replace(clock_hz=self.clock_hz)
+
+
+def _nvidia(device_id: str, name: str, events_s: float, clock_hz: float | None = None) -> Table:
+    files = f"dataset/{{part}}/collect/{{name}}/p2.1.0/{name}.csv"
+    return Table(
+        device_id, files, "PyTorch 2.1.0", "train", events_s, "fp32", every=6, clock_hz=clock_hz
+    )
+
+
+TABLES = (
+    Table(
+        "amd-mi210",
+        "dataset_amd/{part}/collect/{name}/p2.4.1/AMD Instinct MI210.csv",
+        "PyTorch 2.4.1",
+        "test",
+        1.2e-5,
+        "fp32_matrix",
+        ("matmul", "pointwise", "softmax", "normalization"),
+    ),
+    _nvidia("nvidia-t4", "Tesla T4", 3.1e-5),
+    # The PCIe board's clock (14 TFLOP/s in NVIDIA's data sheet of the V100).
+    _nvidia("nvidia-v100-sxm2-32gb", "Tesla V100-PCIE-32GB", 3.9e-5, 1.38e9),
+    _nvidia("nvidia-a100-pcie-40gb", "NVIDIA A100-PCIE-40GB", 3.0e-5),
+)
 
 LONGEST_ROW = 16384
 """Products whose operands have longer rows ran at a third to a half of the rate of the others (rows
@@ -72,7 +125,8 @@ START = {
     "bias_store": 1.0,
     "reach": 1.0,
 }
-FITTED = tuple(name for name in START if name not in ("throttle_s", "bias_store", "reach"))
+FIXED = ("throttle_s", "bias_store", "reach")
+FITTED = tuple(name for name in START if name not in FIXED)
 """`throttle_s` cannot be told from `throttle` in the best five of 25 calls; a bias is copied to the
 result beforehand, so adding it costs nothing of its own; `reach` is for constants of other vendors'
 devices."""
@@ -97,13 +151,15 @@ MEMORY = {
 """Constants by the calls that tell them, in the order of fitting, with their defaults."""
 
 
-def read(folder: Path) -> Iterator[Case]:
+def read(folder: Path, table: Table) -> Iterator[Case]:
     """Every call that is long enough, as the operator that it is."""
-    for name in (*PRODUCTS, *ELEMENTWISE, "softmax", "ln"):
-        part = "test" if name in PRODUCTS else "train"
-        with (folder / FILES[0].format(part=part, name=name)).open(newline="") as stream:
-            for row in csv.DictReader(stream):
-                seconds = float(row["Latency"]) * 1e-3 - EVENTS_S
+    names = [n for n in (*PRODUCTS, *ELEMENTWISE, "softmax", "ln") if _family(n) in table.families]
+    for name in names:
+        part = table.products if name in PRODUCTS else "train"
+        path = folder / table.files.format(part=part, name=name)
+        with path.open(newline="") as stream:
+            for row in list(csv.DictReader(stream))[:: table.every]:
+                seconds = float(row["Latency"]) * 1e-3 - table.events_s
                 sizes = {k: int(row[k]) for k in ("B", "M", "N", "K", "H") if k in row}
                 case = (
                     _product(name, sizes, seconds)
@@ -160,27 +216,33 @@ def _floats(*shape: int) -> TensorSpec:
     return dense(*shape, dtype="float32")
 
 
-def _family(case: Case) -> str:
-    name = case.recorded.bench
+def _family(bench: str) -> str:
     named = {"bmm": "matmul", "linear": "matmul", "softmax": "softmax", "ln": "normalization"}
-    return named.get(name, "pointwise")
+    return named.get(bench, "pointwise")
 
 
 def run(folder: Path, write: bool) -> dict[str, dict[str, object]]:
-    """Fit every family; print and return the errors of the halves that judge."""
-    target = device(DEVICE)
+    """Fit every device; return the errors of the halves that judge."""
+    return {table.device: _fit_device(folder, table, write) for table in TABLES}
+
+
+def _fit_device(folder: Path, table: Table, write: bool) -> dict[str, object]:
+    """Fit every family of a device; print the errors of the halves that judge."""
+    target = table.target
     cases: dict[str, list[Case]] = {}
-    for case in read(folder):
-        cases.setdefault(_family(case), []).append(case)
+    for case in read(folder, table):
+        cases.setdefault(_family(case.recorded.bench), []).append(case)
     carried = {
         name: entry.value
         for name, entry in load_calibration(CALIBRATIONS / HOME).entries
         if entry.unit in ("1", "s")
     } | {"matmul.fp32_matrix.reach": 0.65}
     known = dict(carried)
-    results: dict[str, dict[str, object]] = {}
-    entries: dict[str, dict[str, CalibratedValue]] = {}
-    for family, own in {"matmul": _start(), **MEMORY}.items():
+    results: dict[str, object] = {}
+    sys.stdout.write(f"{table.device}\n")
+    for family, own in {"matmul": _start(table, carried), **MEMORY}.items():
+        if family not in table.families:
+            continue
         names = [n for n in own if n.rsplit(".", 1)[1] in FITTED] if family == "matmul" else own
         train = [c for c in cases[family] if not c.recorded.held_out]
         held = [c for c in cases[family] if c.recorded.held_out]
@@ -193,11 +255,11 @@ def run(folder: Path, write: bool) -> dict[str, dict[str, object]]:
             "carried": figures(before),
             "fitted": figures(after),
         }
-        entries[family] = _entries(known, own, after)
         _say(family, held, before, after)
-    if write:
-        for family, found in entries.items():
-            write_toml(CALIBRATIONS / DEVICE / f"{family}.toml", MEASURED_WITH, found)
+        if write:
+            path = CALIBRATIONS / table.device / f"{family}.toml"
+            told = MEASURED_WITH.format(torch=table.torch)
+            write_toml(path, told, _entries(known, own, after))
     return results
 
 
@@ -208,8 +270,13 @@ def _loss(cases: list[Case], target: Device, values: Mapping[str, float]) -> flo
     return loss(log_errors(cases, target, values))
 
 
-def _start() -> dict[str, float]:
-    return {f"matmul.fp32_matrix.{name}": value for name, value in START.items()}
+def _start(table: Table, carried: Mapping[str, float]) -> dict[str, float]:
+    """What a device's products begin with: for another vendor's matrix units by hand."""
+    if table.unit == "fp32_matrix":
+        return {f"matmul.fp32_matrix.{name}": value for name, value in START.items()}
+    own = {name: f"matmul.{table.unit}.{name}" for name in FITTED}
+    found = {own[name]: carried.get(own[name], START[name]) for name in own}
+    return found | {own["throttle"]: 0.01}
 
 
 def _entries(

@@ -21,6 +21,9 @@ SEQ = {"torchtitan": 8192, "fms-fsdp": 4096}
 """Tokens of a sequence where a source leaves it to its defaults: torchtitan's train_configs
 (8,192), the context of fms-fsdp's README (4,096)."""
 
+_BESIDE = ("tp-comm-overlap", "AsyncTP", "async TP")
+"""Words of a row whose tensor parallel communication runs beside its product."""
+
 FLOAT8 = ("fp8", "mxfp8", "float8", "amp_fp8", "nvfp4")
 
 
@@ -221,7 +224,7 @@ def _options(
         software = replace(software, compile="default")
     if row.said and "overlap-grad-reduce" in row.said:
         software = replace(software, sharing="beside")
-    if row.said and "tp-comm-overlap" in row.said:
+    if row.said and any(word in row.said for word in _BESIDE):
         software = replace(software, tp_overlap=True)
     recipe = recipe_of(row)
     if recipe is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sys
 from functools import cache
 from pathlib import Path
@@ -17,16 +18,9 @@ from published.page_text import HARDWARE_DOUBTS, TEXT, WHY_ZH  # noqa: E402
 from published.predict_rows import NOT_RUN, RESULTS  # noqa: E402
 from published.repeats import release_spreads  # noqa: E402
 from published.rows import read_rows  # noqa: E402
+from published.sources import source_spreads  # noqa: E402
 from published.stacks import STACKS  # noqa: E402
-from published.summary import (  # noqa: E402
-    Group,
-    Judged,
-    group,
-    groups,
-    judged,
-    maker,
-    not_predicted,
-)
+from published.summary import Group, Judged, group, groups, judged, maker, not_predicted  # noqa: E402
 
 DOCS = HERE.parents[1] / "docs"
 TABLE = RESULTS.with_suffix(".csv")
@@ -42,7 +36,7 @@ def page(entries: dict[str, dict[str, object]], lang: str) -> str:
         lang: "en" or "zh".
     """
     words = TEXT[lang]
-    rows = judged(entries, _spreads())
+    rows = judged_rows(entries)
     total = len(entries)
     waiting = sum(entry.get("failed") == NOT_RUN for entry in entries.values())
     parts = [
@@ -73,8 +67,16 @@ def page(entries: dict[str, dict[str, object]], lang: str) -> str:
 
 
 @cache
-def _spreads() -> dict[str, float]:
+def _releases() -> dict[str, float]:
     return release_spreads(read_rows())
+
+
+def judged_rows(entries: dict[str, dict[str, object]]) -> tuple[Judged, ...]:
+    """The rows that were predicted, each interval with what its release and its source may add."""
+    rows = judged(entries)
+    common = source_spreads(rows)
+    added = {r.id: math.hypot(_releases().get(r.id, 0.0), common[r.source]) for r in rows}
+    return judged(entries, added)
 
 
 def _percent(value: float, signed: bool = False) -> str:
@@ -182,7 +184,7 @@ def main() -> int:
     entries = json.loads(RESULTS.read_text("utf-8"))
     write_atomically(DOCS / "published.md", page(entries, "en"))
     write_atomically(DOCS / "published.zh-CN.md", page(entries, "zh"))
-    rows = judged(entries, _spreads())
+    rows = judged_rows(entries)
     write_atomically(TABLE, table(rows))
     for each in groups(rows, lambda row: (maker(row), row.source, row.hardware)):
         print(

@@ -117,7 +117,9 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "fell below 300 TFLOP/s. Not settled.",
         "Intervals: how far a run moves from one release to the next is not in the models. Published repeats of the same run tell "
         "(`validation/published/repeats.py`): 4 % for dense models, 13 % with experts (80 %, in logarithms). All training rows' "
-        "intervals here include it; errors of predictions played no part.",
+        "intervals here include it; errors of predictions played no part. A source's rows err together, by what nobody read of its "
+        "software; how much, the other sources tell (`validation/published/sources.py`: 13 to 14 %), never its own rows, and that is "
+        "in the intervals, too.",
         "TPU: products keep blocks of sums in 128 MiB of scratchpad (before: a cache of 32 MiB, and "
         "most were bound by memory) and reach what Google's micro-benchmark of a v6e does, 90 % of "
         "the peak; heads of 128 fill half of its 256 x 256 arrays. Recipe by recipe, what is kept and "
@@ -131,10 +133,12 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "fitted to NeuSight's measurements of single operators (docs/hardware.md); before, float32 on "
         "its matrix units took constants of the H200's vector lanes. GPT-2 large in training takes "
         "5.9 times as long for batch 4 as for batch 1 there: not explained.",
-        "NeuSight: the source does not state its precision; float32 without tensor cores is "
-        "assumed from its device files. An L4 may slow down at its 72 W. Its "
-        "GPT3-XL takes 1.8 times as long as OPT-1.3B, which has as many parameters by name: it is "
-        "likely another size.",
+        "NeuSight: sizes, heads and what is timed are those of its own files: its gpt3_xl is 3,072 "
+        "wide, 2.9 billion parameters (before, it was taken for GPT-3 XL); a pass of BERT classifies; "
+        "gradients add up from pass to pass. Precision is not stated; float32 without tensor cores is "
+        "assumed from its device files. What float32 products reach on a T4 (half of its peak, at "
+        "70 W), a V100 and an A100 on PCIe is fitted to its tables of single operators; of the L4, "
+        "at 72 W, there is none, and it comes out 25 to 40 % too fast.",
         "Releases differ: Qwen3-235B on 256 GB200s went from 5,448 to 7,376 tokens/s a GPU between "
         "NeMo 26.02 and 26.06, with the same plan. A prediction knows no release.",
     ),
@@ -162,7 +166,8 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "带上下文并行的 Llama 3.1-8B（torchtitan）：131,072 与 262,144 个 token 时偏快 32 % 与 35 %，65,536 时为 7 %。这样的一步几乎全是注意力；"
         "当时版本的环形步骤重叠不如预测，或内核低于 300 TFLOP/s。尚无定论。",
         "区间：同一任务从一个版本到下一个版本变化多少，模型并不知道。已公布的重复测量给出了答案（`validation/published/repeats.py`）：稠密模型 4 %，"
-        "混合专家 13 %（80 %，对数）。这里所有训练结果的区间都包含它；预测误差没有参与。",
+        "混合专家 13 %（80 %，对数）。这里所有训练结果的区间都包含它；预测误差没有参与。同一来源的结果会因其软件中没人读到的"
+        "部分一起偏离；偏多少由其他来源给出（`validation/published/sources.py`：13 % 至 14 %），从不用它自己的结果；区间也包含它。",
         "TPU：矩阵乘把部分和的块放在 128 MiB 的片上存储中（此前按 32 MiB 缓存计算，大多受内存限制），并达到 "
         "Google 的 v6e 微基准的水平，即峰值的 90 %；128 宽的注意力头只填满 256 x 256 阵列的一半。保留什么、"
         "重叠什么，逐个配方取自 MaxText 的设置。剩余误差是偏快：妨碍矩阵乘的集合通信、到主机的拷贝、"
@@ -172,7 +177,10 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "AMD：MI210 上 float32 矩阵乘、逐元素步骤、softmax 与层归一化能达到的速率，由 NeuSight 的单算子实测拟合"
         "（docs/hardware.zh-CN.md）；此前其矩阵单元上的 float32 用的是 H200 向量单元的常数。GPT-2 large 训练在 batch 4 时"
         "用时是 batch 1 的 5.9 倍：原因不明。",
-        "NeuSight：来源没有说明精度；依据其设备文件假设为不使用张量核心的 float32。L4 只有 72 W，可能降频。其 GPT3-XL 用时是参数量同级的 OPT-1.3B 的 1.8 倍，很可能是另一种尺寸。",
+        "NeuSight：模型尺寸、输出头与计时范围取自其自己的文件：其 gpt3_xl 宽 3,072、29 亿参数（此前被当作 GPT-3 XL）；"
+        "BERT 推理是分类；梯度逐次累加。来源没有说明精度；依据其设备文件假设为不使用张量核心的 float32。T4（70 W，约为峰值的"
+        "一半）、V100 与 PCIe 版 A100 上 float32 矩阵乘能达到的速率，由其单算子实测拟合；L4（72 W）没有这样的数据，预测偏快 "
+        "25 % 至 40 %。",
         "软件版本有差别：同样的切分方式，256 块 GB200 上的 Qwen3-235B 从 NeMo 26.02 的每卡 5,448 token/s 升到 26.06 的 7,376。预测不知道版本。",
     ),
 }
@@ -193,7 +201,7 @@ WHY_ZH: Mapping[str, str] = {
     "state-space layers have no ready-made program": "状态空间层没有现成的程序",
     "the precision is not stated": "精度没有说明",
     "its parallelism is not stated": "并行方式没有说明",
-    "a job of several devices, or hand-fused kernels, that the labels do not describe": "标签没有描述的多设备任务或手工融合内核",
+    "a job of several devices, which Accelerate's Megatron plugin prepared": "由 Accelerate 的 Megatron 插件准备的多设备任务",
     "a switch transformer has no program here": "Switch Transformer 没有现成的程序",
 }
 """Reasons in Chinese; other reasons stay as they are."""

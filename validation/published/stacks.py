@@ -200,14 +200,14 @@ STACKS: Mapping[str, Stack] = {
         {},
         "FSDP2 itself, flash attention 2 (its context parallelism allows no other, and "
         "PyTorch of that time preferred it to cuDNN's), fused AdamW, gradients clipped; "
-        "torch.compile block by block where the row says so.",
-        "Asynchronous tensor parallelism.",
+        "torch.compile block by block, and tensor parallel communication beside its product "
+        "(asynchronous TP), where the row says so.",
+        "",
         why_zh=(
             "即 FSDP2 本身，flash attention 2（其上下文并行不允许别的内核，当"
             "时的 PyTorch 也优先选它而非 cuDNN），融合 AdamW，梯度裁剪；注明处逐"
-            "块 torch.compile。"
+            "块 torch.compile；注明异步张量并行处，其通信与自身矩阵乘重叠。"
         ),
-        left_zh=("异步张量并行。"),
     ),
     "fms-fsdp": Stack(
         "IBM fms-fsdp",
