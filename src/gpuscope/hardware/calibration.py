@@ -327,14 +327,19 @@ def _calibration_for(device: Device, folder: Path) -> Calibration:
         entries.update(_prior().entries)
     first = own if own is not None else lenders[0]
     said = dict.fromkeys((first.measured_with, whole.measured_with))
+    known = own is not None and not all(name.startswith(_LANES) for name, _ in own.entries)
     return Calibration(
         device.id,
         whole.measured_on,
-        whole.distance if own is None else Distance.KERNELS_ONLY,
+        Distance.KERNELS_ONLY if known else whole.distance,
         "; ".join(filter(None, said)),
         tuple(sorted(entries.items())),
-        Distance.KERNELS_ONLY if own is not None else lenders[0].distance,
+        Distance.KERNELS_ONLY if known else lenders[0].distance,
     )
+
+
+_LANES = "matmul.fp32."
+"""Products on the vector lanes alone say nothing of a device's matrix units and memory."""
 
 
 @lru_cache(maxsize=1)
