@@ -19,6 +19,7 @@ from gpuscope.serving.engine import engine, engines
 from gpuscope.serving.memory import kv_memory
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.quantization import quantization
+from gpuscope.serving.slo import parse_slo
 
 
 def test_a_seed_gives_equal_runs_and_more_bandwidth_is_no_slower() -> None:
@@ -106,6 +107,25 @@ def test_limits_that_nothing_keeps_are_told_with_the_nearest() -> None:
     told = CliRunner().invoke(make_app(["serve", "compare"]), ["serve", *words])
     assert told.exit_code == 0
     assert "No request keeps the limits; the quickest took" in " ".join(told.output.split())
+
+
+def test_the_highest_rate_within_limits_is_on_the_edge() -> None:
+    how: dict[str, object] = {"requests": 300, "input": 512, "output": 100}
+    limits = parse_slo("ttft<200ms,tpot<12ms")
+    run = gs.serve("llama-3.1-8b", "h200", slo="ttft<200ms,tpot<12ms", **how)[0]
+    told = run.settings
+    best = float(told["highest_rate_per_s"])
+    assert float(told["highest_rate_low_per_s"]) < best < float(told["highest_rate_high_per_s"])
+    for times, holds in ((0.97, True), (1.05, False)):
+        again = gs.serve("llama-3.1-8b", "h200", rate=best * times, **how)[0]
+        kept = metrics(again, limits).kept_share
+        assert kept is not None
+        assert (kept >= 0.99) == holds
+    never = gs.serve("llama-3.1-8b", "h200", slo="tpot<1us", **how)[0]
+    assert "highest_rate_per_s" not in never.settings
+    words = ["llama-3.1-8b", "--slo", "ttft<1s,tpot<20ms", "--requests", "100"]
+    shown = CliRunner().invoke(make_app(["serve", "compare"]), ["serve", *words])
+    assert "Highest rate at which" in shown.output
 
 
 def test_an_unstable_queue_has_a_capacity_and_no_latency() -> None:

@@ -113,7 +113,7 @@ def serve_command(
         return serve(
             model, on, engine=engine, rate=rate, concurrency=_numbers(concurrency),
             arrivals=arrivals, input=input_, output=output_, requests=requests, seed=seed,
-            shared=shared, tp=tp, ep=ep, replicas=replicas, dtype=dtype, kv_dtype=kv_dtype,
+            shared=shared, slo=slo, tp=tp, ep=ep, replicas=replicas, dtype=dtype, kv_dtype=kv_dtype,
             kv_blocks=kv_blocks, router=router, prefill=prefill, decode=decode, speculate=speculate,
             policy=policy,
             max_tokens=max_tokens, max_sequences=max_sequences,

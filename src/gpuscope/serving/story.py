@@ -125,6 +125,11 @@ def _unreached(found: Sequence[Metrics]) -> Text:
     )
 
 
+def _rate(run: Serving, name: str) -> Amount:
+    value = run.settings.get(name)
+    return Amount(0.0 if value is None else float(value), "requests/s")
+
+
 def _never(run: Serving) -> Text:
     """What the limits would have to be for any request to keep them."""
     done = run.served.status == FINISHED
@@ -159,6 +164,15 @@ def _of_one(run: Serving, found: Metrics, limits: Sequence[Limit]) -> list[Text]
                 "A first token after {ttft}, then one every {tpot} (medians).",
                 ttft=Seconds(found.ttft.p50_s),
                 tpot=Seconds(found.tpot.p50_s),
+            )
+        )
+    if (rate := run.settings.get("highest_rate_per_s")) is not None:
+        told.append(
+            Text(
+                "Highest rate at which 99 % keep the limits: {rate} (80 %: {low} to {high}).",
+                rate=Amount(float(rate), "requests/s"),
+                low=_rate(run, "highest_rate_low_per_s"),
+                high=_rate(run, "highest_rate_high_per_s"),
             )
         )
     if limits and found.kept_share == 0 and not run.saturated:

@@ -21,6 +21,7 @@ from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import Serving
 from gpuscope.serving.simulate import Deployment, apart, capacity_per_s, deploy, serve_requests
+from gpuscope.serving.slo import Limit, parse_slo
 from gpuscope.serving.speculation import Guess, parse_guess
 from gpuscope.serving.traces import read_trace
 from gpuscope.serving.triton_config import read_config
@@ -50,6 +51,7 @@ def serve(
     kv_dtype: str = "bfloat16",
     kv_blocks: int | None = None,
     shared: int = 0,
+    slo: str | None = None,
     router: str = "round-robin",
     prefill: Target | None = None,
     decode: Target | None = None,
@@ -75,6 +77,8 @@ def serve(
         dtype, kv_dtype: of the weights (bfloat16, fp8, fp4, int4), and of keys and values (fp8).
         kv_blocks: where known, instead of the prediction.
         shared: tokens that all prompts begin with.
+        slo: what is promised, "ttft<500ms,tpot<30ms": with no load given, the highest rate that
+            keeps it is found, and served.
         router: which replica gets a request: "round-robin", "least-load", "prefix".
         prefill, decode: devices that work on the prompts, and those that make the answers;
             both instead of `on`. `tp` and `replicas` are of each.
@@ -107,6 +111,9 @@ def serve(
         )  # fmt: skip
 
     found = made(on) if prefill is None or decode is None else apart(made(prefill), made(decode))
+    how = {"input": str(input), "output": str(output), "requests": requests, "seed": seed}
+    if slo and not (rate or concurrency or _is_trace(arrivals) or arrivals.startswith("steps:")):
+        return [_highest(found, arrivals, parse_slo(slo), {**how, "shared": shared})]
     asked = load_of(
         arrivals, rate=rate, concurrency=concurrency, input=str(input), output=str(output),
         requests=requests, seed=seed, shared=shared,
@@ -123,6 +130,26 @@ def serve_load(found: Deployment, requests: Requests) -> Serving:
     span = float(requests.arrival_s[-1])
     comes = len(requests) / span if span > 0 else 0.0
     return replace(made, capacity_per_s=capacity, saturated=comes > capacity)
+
+
+def _highest(
+    found: Deployment, arrivals: str, limits: Sequence[Limit], how: Mapping[str, Any]
+) -> Serving:
+    """The run at the highest rate that keeps the limits; at the slowest tried where none does."""
+    from gpuscope.serving.highest import highest_rate
+
+    def asked(rate: float) -> Requests:
+        return load_of(arrivals, rate=rate, concurrency=(), **how)[0]
+
+    best = highest_rate(found, asked, limits)
+    made = serve_load(found, asked(best.rate_per_s or best.tried_per_s))
+    told = {"rate": best.rate_per_s, "rate_low": best.low_per_s, "rate_high": best.high_per_s}
+    highest = {f"highest_{name}_per_s": each for name, each in told.items() if each is not None}
+    return replace(made, settings={**made.settings, **highest}, saturated=False)
+
+
+def _is_trace(arrivals: str) -> bool:
+    return Path(arrivals).suffix in (".csv", ".jsonl", ".json", ".gz")
 
 
 def load_of(
@@ -147,7 +174,7 @@ def load_of(
             "",
             Text("Type: --concurrency 1,4,16"),
         )
-    if Path(arrivals).suffix in (".csv", ".jsonl", ".json", ".gz"):
+    if _is_trace(arrivals):
         trace = read_trace(arrivals)
         return [replace(trace.at_concurrency(c), name=f"concurrency {c}") for c in concurrency] or [
             trace
