@@ -53,10 +53,10 @@ PROGRAMS: tuple[Entry, ...] = tuple(
 def said_of(entry: Entry, calibration: dict[str, Path | None] | None = None) -> dict[str, Any]:
     """What is predicted of a program, by device; the reason where it cannot be captured."""
     import gpuscope as gs
-    from measure import resolve_build
+    from predictions import program_of
 
     try:
-        program = gs.capture(resolve_build(entry))
+        program = program_of(entry)
     except Exception as error:
         return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
     own = calibration or dict.fromkeys(DEVICES)

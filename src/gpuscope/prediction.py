@@ -10,6 +10,7 @@ from gpuscope.analysis import analyze
 from gpuscope.analysis.limiters import with_limiters
 from gpuscope.analysis.types import Analysis
 from gpuscope.cost.anew import Made, costed_anew
+from gpuscope.cost.host_of import catalogue_host
 from gpuscope.cost.power import clocks_together, step_energy
 from gpuscope.cost.skew import DEVICE_BOUND, HOST_BOUND, Waiting, waiting
 from gpuscope.cost.types import CostedProgram
@@ -235,6 +236,8 @@ def _completed(
 ) -> Run:
     """The run with its memory, energy, origins and assumptions."""
     usable = costed.memory.capacity_bytes
+    whose = catalogue_host(constants, run.step_time_s, run.host_busy_s, run.device_busy_s)
+    assumptions = (*((whose,) if whose else ()), *costed.limited.assumptions, *assumptions)
     measured = constants.distance is Distance.SAME_DEVICE and not costed.program.compiled
     origin = "calibrated" if measured else "estimated"
     return replace(
@@ -245,7 +248,7 @@ def _completed(
         fits=usable is None or costed.memory.peak_allocated_bytes <= usable,
         program=program or costed.program,
         evidence=constants.evidence,
-        assumptions=clocks_together((*costed.limited.assumptions, *assumptions)),
+        assumptions=clocks_together(assumptions),
         origins={
             "step_time_s": origin,
             "device_busy_s": origin,

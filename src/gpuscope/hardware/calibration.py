@@ -66,6 +66,9 @@ _CARRIED_SPREAD: Mapping[Distance, tuple[float, float]] = {
     Distance.OTHER_VENDOR: (3.0, 0.25),
 }
 
+_OF_NO_DEVICE = "host.scale"
+"""How much hosts differ: the same in front of every device, so that it is lent as it is."""
+
 _OF_THE_DIE = (".l2_bytes_per_clock_per_unit", ".floor_s")
 """Constants that graphics dies share across generations: 11 to 13 bytes a clock where dies with
 stacked memory have 28 to 46, and kernels of 0.8 to 0.9 us where those take up to 2.3."""
@@ -385,7 +388,7 @@ def _lent(found: Calibration, device_id: str, distance: Distance) -> Calibration
     """Constants of one device as estimates for another."""
     factor, least = _CARRIED_SPREAD[distance]
     entries = tuple(
-        (name, entry.widened(factor, least))
+        (name, entry if name == _OF_NO_DEVICE else entry.widened(factor, least))
         for name, entry in found.entries
         if entry.unit in ("1", "s") or name.startswith("host.")
     )

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from gpuscope.analysis.breakdown import WAITING
 from gpuscope.analysis.device_of import works_on_host
+from gpuscope.cost.host_of import catalogue_host
 from gpuscope.document import format as units
 from gpuscope.document.text import render
 from gpuscope.program.types import Program
@@ -291,7 +292,16 @@ def _host_and_device(run: Run, lang: str) -> Text:
         device=device,
         host=units.time(run.host_busy_s, lang),
     )
-    return Text(sentence, style="dim")
+    return Text(sentence, style="dim").append_text(_whose_host(run, lang))
+
+
+def _whose_host(run: Run, lang: str) -> Text:
+    """For which host the figures hold, where it sets the pace and is not the reader's own."""
+    if run.basis is None:
+        return Text()
+    constants, step_s = run.basis.constants, run.step_time_s
+    said = catalogue_host(constants, step_s, run.host_busy_s, run.device_busy_s)
+    return Text(f" {render(said, lang)}" if said else "", style="yellow")
 
 
 def waiting_s(run: Run) -> float:
