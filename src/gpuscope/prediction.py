@@ -10,7 +10,6 @@ from gpuscope.analysis import analyze
 from gpuscope.analysis.limiters import with_limiters
 from gpuscope.analysis.types import Analysis
 from gpuscope.cost.anew import Made, costed_anew
-from gpuscope.cost.host_of import catalogue_host
 from gpuscope.cost.power import clocks_together, step_energy
 from gpuscope.cost.skew import DEVICE_BOUND, HOST_BOUND, Waiting, waiting
 from gpuscope.cost.types import CostedProgram
@@ -21,6 +20,7 @@ from gpuscope.outcomes import with_outcomes
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.run import Basis, JobPlace, RankResult, Run
+from gpuscope.run.figures import catalogue_host
 from gpuscope.timeline import attach_memory, simulate, simulate_memory
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.memory import MemoryTrace

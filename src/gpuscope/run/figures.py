@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuscope.document.text import Text
+from gpuscope.hardware import Calibration
 from gpuscope.run.types import Run
 
 
@@ -90,3 +92,34 @@ def _used(run: Run) -> tuple[float | None, float | None]:
 
 def _ratio(amount: float | None, by: float | None) -> float | None:
     return None if amount is None or not by else amount / by
+
+
+_PACE = 0.8
+"""Whose host works for this share of a step or more, and its device for less: the host's pace."""
+
+
+def catalogue_host(
+    constants: Calibration, step_s: float, host_s: float | None, device_s: float
+) -> Text | None:
+    """What to say where the step goes at the pace of a host that is not the reader's own.
+
+    Args:
+        constants: that the step was predicted with.
+        step_s: the step.
+        host_s: how long its host works.
+        device_s: how long its device works.
+
+    Returns:
+        None where the device sets the pace, or where the constants come from a bench of the host.
+    """
+    if not host_s or host_s < _PACE * step_s or device_s >= _PACE * step_s:
+        return None
+    if "host.scale" not in constants or constants.origin("host.scale") != "estimated":
+        return None
+    scale = constants.entry("host.scale")
+    return Text(
+        "The host is the catalogue's (a Xeon at 2.1 GHz in a virtual machine); others take {low} "
+        "to {high} times as long. Yours: gpuscope bench --only host --save, then --on this.",
+        low=f"{scale.low / scale.value:.1f}",
+        high=f"{scale.high / scale.value:.1f}",
+    )

@@ -12,12 +12,11 @@ from rich.text import Text
 
 from gpuscope.analysis.breakdown import WAITING
 from gpuscope.analysis.device_of import works_on_host
-from gpuscope.cost.host_of import catalogue_host
 from gpuscope.document import format as units
 from gpuscope.document.text import render
 from gpuscope.program.types import Program
 from gpuscope.run import Run
-from gpuscope.run.figures import Figures, figures
+from gpuscope.run.figures import Figures, catalogue_host, figures
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import bar
 from gpuscope.views.words import word

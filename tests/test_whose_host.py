@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from gpuscope.cost.host_of import catalogue_host
 from gpuscope.document.text import render
 from gpuscope.hardware import Calibration, calibration_for, device
+from gpuscope.run.figures import catalogue_host
 
 
 def _own(constants: Calibration) -> Calibration:
