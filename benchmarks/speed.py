@@ -67,6 +67,10 @@ CASES: dict[str, tuple[list[str], float]] = {
         ["predict", "llama-3.1-8b", "--task", "train", "--on", "h200", "--json", "--quiet"],
         1.5,
     ),
+    f"llama-3.1-70b training step{SECOND}": (
+        ["predict", "llama-3.1-70b", "--task", "train", "--on", "h200", "--json", "--quiet"],
+        1.5,
+    ),
     "analyze a recorded trace of 9,000 events": (
         ["analyze", "tests/data/traces/h200/host_bound/rank-0.json.gz", "--json"],
         1.0,

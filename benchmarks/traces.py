@@ -1,10 +1,12 @@
 """Time and memory of reading traces and saying where the time went, beside HolisticTraceAnalysis.
 
 Both run as whole processes, from the file to the printed answer, on the same files in the same
-run; the best of `--repeats` counts. Where a large file is parsed by several processes, processor
-time is that of all and peak memory that of the largest one (the others need some 0.1 GB each). The
-files are a real trace repeated to 271 MB and 1,080,460 events (times and ids moved on, so that it
-is one long recording), the same to about 1 GB of plain JSON, and smaller real ones.
+run; the best of `--repeats` counts. `command` is what a user types, `gpuscope analyze FILE`, with
+all that it says; `gpuscope` and `unions` are parts of it, for scripts that ask for no more. `json`
+is Python's own `json.loads` of the same text. Where a large file is parsed by several processes,
+processor time is that of all and peak memory that of the largest one (the others need some 0.1 GB
+each). The files are a real trace repeated to 271 MB and 1,080,460 events (times and ids moved on,
+so that it is one long recording), the same to about 1 GB of plain JSON, and smaller real ones.
 HolisticTraceAnalysis 0.6 is published as `traceinsight`; it is installed into an environment of
 its own in the temporary folder.
 
@@ -35,6 +37,15 @@ HTA = "traceinsight==0.6.0"
 SOURCE = "hta/df_index_resolver/df_index_resolver.json.gz"
 SMALLER = (SOURCE, "hta/trace_diff_control/control.json.gz")
 RESULTS = Path(__file__).parent / "results" / "traces.json"
+
+COMMAND = (sys.executable, "-P", "-m", "gpuscope", "analyze")
+
+PARSED = """
+import gzip, json, sys
+opened = gzip.open if sys.argv[1].endswith(".gz") else open
+with opened(sys.argv[1], "rb") as file:
+    json.loads(file.read())
+"""
 
 OURS = """
 import sys
@@ -145,12 +156,14 @@ def measure(name: str, path: Path, theirs: Path | None, repeats: int) -> dict[st
         [sys.executable, "-c", OURS, str(path)], capture_output=True, text=True, check=True
     )
     row["complete_events"] = int(counted.stdout.split(maxsplit=1)[0])
+    row["command"] = run([*COMMAND, str(path), "--quiet"], repeats)
+    row["json"] = run([sys.executable, "-c", PARSED, str(path)], repeats)
     row["unions"] = run([sys.executable, "-c", UNIONS, str(path)], repeats)
     row["gpuscope"] = run([sys.executable, "-c", OURS, str(path)], repeats)
     if theirs is not None:
         row["hta"] = run([str(theirs), "-c", THEIRS, str(path)], max(1, repeats - 1))
         if "wall_s" in row["hta"]:
-            for ours in ("unions", "gpuscope"):
+            for ours in ("command", "unions", "gpuscope"):
                 row[f"{ours}_times_faster"] = round(row["hta"]["wall_s"] / row[ours]["wall_s"], 1)
                 row[f"{ours}_times_less_cpu"] = round(row["hta"]["cpu_s"] / row[ours]["cpu_s"], 1)
                 share = row[ours]["peak_bytes"] / row["hta"]["peak_bytes"]

@@ -51,7 +51,7 @@ def test_more_microbatches_gather_no_more_memory(schedule: str) -> None:
     import gpuscope as gs
 
     held = []
-    for batch in (16, 32):
+    for batch in (8, 16):
         options = WorkloadOptions(
             task="train",
             seq=512,
