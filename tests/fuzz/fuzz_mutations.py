@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import copy
 import gzip
+import io
 import json
 import pickle
 import re
 import sqlite3
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
@@ -256,6 +258,15 @@ def as_gzip(random: Random, seeds: Sequence[Any]) -> bytes:
 
         packed = zstandard.compress(inner)
     return bytes_of(random, packed) if way > 0.4 else packed
+
+
+def as_zip(random: Random, seeds: Sequence[Any]) -> bytes:
+    """An archive of a damaged trace and some others, itself damaged most of the time."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("rank-0/t.json", "../up.json", "note.txt")[: random.randrange(1, 4)]:
+            archive.writestr(name, as_json(random, seeds))
+    return bytes_of(random, made.getvalue()) if random.random() > 0.3 else made.getvalue()
 
 
 def as_pickle(random: Random, seeds: Sequence[Any]) -> bytes:

@@ -27,6 +27,14 @@ def traces() -> list[Any]:
     return [training, training, training["traceEvents"], _own()]
 
 
+def pairs() -> list[Any]:
+    """Traces whose events come as a begin and an end."""
+    begin = {"ph": "B", "name": "k", "cat": "kernel", "pid": 0, "tid": 7, "ts": 1.5}
+    end = {"ph": "E", "pid": 0, "tid": 7, "ts": 4}
+    events = [{**begin, "args": {"stream": 7}}, {**begin, "ts": 2}, end, {**end, "args": {"x": 1}}]
+    return [{"traceEvents": events, "schemaVersion": 1}, events]
+
+
 def _own() -> Any:
     from gpuscope.run.reader import load_runs
     from gpuscope.timeline.perfetto import write_chrome_trace

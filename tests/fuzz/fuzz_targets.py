@@ -61,6 +61,14 @@ def _timeline(path: Path) -> None:
             run_job(Job(str(file.path), file.kind, file.rank), alone=True)
 
 
+def _archive(path: Path) -> None:
+    from gpuscope.loading.archives import unpacked
+
+    with unpacked(path) as folders:
+        for folder in folders:
+            _timeline(Path(folder))
+
+
 def _recording(path: Path) -> None:
     from gpuscope.loading import load
 
@@ -387,6 +395,15 @@ TARGETS: dict[str, Target] = {
             _recording,
             ci=15,
             why="each is analysed and told: 0.1 s",
+        ),
+        Target("pairs", "t.json", _from(damage.as_json, seeds.pairs), _timeline),
+        Target(
+            "archive",
+            "t.zip",
+            _from(damage.as_zip, seeds.traces),
+            _archive,
+            ci=300,
+            why="each makes a folder of files",
         ),
         Target("nsys", "t.sqlite", _from(damage.as_sqlite, seeds.databases), _timeline),
         Target(

@@ -12,6 +12,7 @@ from gpuscope.document.printable import harmless, one_line
 from gpuscope.document.text import Text, plural
 from gpuscope.errors import InputFileError, InvalidValueError
 from gpuscope.hardware.device import Device
+from gpuscope.loading.archives import unpacked
 from gpuscope.loading.engines import Progress, run_jobs
 from gpuscope.loading.job import Job, Reading, rank_of
 from gpuscope.run import Run
@@ -46,8 +47,8 @@ def load(
 
     Args:
         paths: a trace of PyTorch's profiler (plain, gzip or zstd), an Nsight Systems export
-            (SQLite), a PyTorch memory snapshot, a run saved by gpuscope; or a folder or glob of
-            traces, one a rank; or a list of these.
+            (SQLite), a PyTorch memory snapshot, a run saved by gpuscope; or a folder, a glob, or a
+            zip or tar file of traces, one a rank; or a list of these.
         engine: "local": processes of this machine; "ray": a Ray cluster (the files must be
             readable under the same path everywhere).
         workers: files read at a time; None: as many as there are cores.
@@ -66,6 +67,20 @@ def load(
         UnknownNameError: no such device or engine.
         MissingPackageError: Ray is not installed.
     """
+    with unpacked(paths) as plain:
+        return _load(plain, engine, workers, on, ranks, steps, on_progress)
+
+
+def _load(
+    paths: Sequence[str | Path],
+    engine: str,
+    workers: int | None,
+    on: Device | str | None,
+    ranks: Collection[int] | None,
+    steps: tuple[int, int] | None,
+    on_progress: Progress | None,
+) -> Run:
+    """`load` of what is no archive."""
     found = find_traces(paths)
     kinds = {file.kind for file in found.files}
     if kinds & {"document", "snapshot"}:
@@ -85,8 +100,7 @@ def load(
     )
     from gpuscope.loading.trace_run import trace_run
 
-    listed = [paths] if isinstance(paths, str | Path) else list(paths)
-    run_name = _name(found.files, listed)
+    run_name = _name(found.files, paths)
     return trace_run(
         timeline, name=run_name, device=_device(on), steps=steps, notes=(*found.notes, *notes)
     )
@@ -104,11 +118,12 @@ def read_timelines(
 
     Arguments and errors as `load`, traces only.
     """
-    found = find_traces(paths)
-    timeline, notes = _timeline(
-        found.files, engine=engine, workers=workers, ranks=ranks, progress=progress
-    )
-    return timeline, (*found.notes, *notes)
+    with unpacked(paths) as plain:
+        found = find_traces(plain)
+        timeline, notes = _timeline(
+            found.files, engine=engine, workers=workers, ranks=ranks, progress=progress
+        )
+        return timeline, (*found.notes, *notes)
 
 
 def _harmless(timeline: Timeline) -> Timeline:

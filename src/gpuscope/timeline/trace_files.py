@@ -152,7 +152,12 @@ def _one(path: str | Path) -> Found:
             "",
             Text("Check the path, or name the folder that holds it."),
         )
-    return Found((_file(target, kind_of(target) or "kineto"),))
+    from gpuscope.timeline.foreign import refuse_foreign
+
+    kind = kind_of(target)
+    if kind in (None, "nsys"):
+        refuse_foreign(target)
+    return Found((_file(target, kind or "kineto"),))
 
 
 def _exists(path: Path) -> bool:

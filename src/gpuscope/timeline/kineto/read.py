@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,9 @@ def read_trace(
             table.add(left)
         header, complete = parse_header(chunks.head, chunks.tail)
         if not table.rows and not table.metadata and (table.skipped or not header):
+            again = _of_pairs(target, rank, workers)
+            if again is not None:
+                return again
             raise InputFileError(
                 Text("{path} holds no events.", path=path),
                 Text("Nothing in its list reads like an event of a trace."),
@@ -70,7 +75,38 @@ def read_trace(
         number = given if given is not None else (rank or 0)
         built = Builder(table, number, process_groups(header)).build()
     cut_off = blocks.cut_off or reader.cut_off or not (chunks.ended and complete)
-    return _with_source(built, table, header, path, number, given is not None, cut_off)
+    made = _with_source(built, table, header, path, number, given is not None, cut_off)
+    if _SECOND.search(chunks.tail):
+        return replace(
+            made,
+            notes=(
+                *made.notes,
+                Text(
+                    "{path} holds several recordings, one after the other: the first was read.",
+                    path=target.name,
+                ),
+            ),
+        )
+    return made
+
+
+_SECOND = re.compile(rb'"traceEvents"\s*:\s*\[')
+
+
+def _of_pairs(path: Path, rank: int | None, workers: int | None) -> Timeline | None:
+    """The timeline of a trace whose events come as begins and ends; None where it has none."""
+    from gpuscope.timeline.kineto.pairs import paired
+
+    whole = paired(path)
+    if whole is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="gpuscope-") as folder:
+        made = Path(folder) / "whole.json"
+        made.write_bytes(whole)
+        found = read_trace(made, rank=rank, workers=workers)
+    return replace(
+        found, sources=tuple(replace(source, path=str(path)) for source in found.sources)
+    )
 
 
 def _most_events(path: Path) -> int:
