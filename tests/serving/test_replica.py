@@ -99,6 +99,22 @@ def test_stretches_are_what_single_steps_are(seed: int, blocks: int) -> None:
     assert (sum(put_off) > 0) == (blocks < 100)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), blocks=st.integers(33, 400), sequences=st.integers(1, 30),
+    tokens=st.integers(31, 2000), rate=st.floats(1, 2000),
+)  # fmt: skip
+def test_stretches_are_what_single_steps_are_whatever_is_set(
+    seed: int, blocks: int, sequences: int, tokens: int, rate: float
+) -> None:
+    requests, room = drawn(seed, 25, rate), limits(blocks, sequences, tokens)
+    first, end, put_off = twin(requests, room)
+    found = served(requests, bare(prefix_cache=False), room, linear)
+    assert list(found.preemptions) == put_off
+    assert list(found.first) == pytest.approx(first, rel=1e-9)
+    assert list(found.finished) == pytest.approx(end, rel=1e-9)
+
+
 def lindley(times: Floats, services: Floats) -> Floats:
     """Waiting in front of one server: W(n + 1) = max(0, W(n) + S(n) - (t(n + 1) - t(n)))."""
     walk = np.concatenate(([0.0], np.cumsum(services[:-1] - np.diff(times))))
