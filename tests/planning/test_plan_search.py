@@ -11,7 +11,13 @@ import pytest
 from made import asked, judged
 
 import gpuscope as gs
-from gpuscope.errors import DoesNotFitError, InvalidValueError, UnknownNameError
+from gpuscope.document.text import Text
+from gpuscope.errors import (
+    DoesNotFitError,
+    InvalidValueError,
+    MissingPackageError,
+    UnknownNameError,
+)
 from gpuscope.planning.explanation import explained
 from gpuscope.planning.question import counts_of, tokens_of
 from gpuscope.planning.search import search
@@ -129,3 +135,14 @@ def test_the_explanation_answers_why(plan: Plan) -> None:
     assert told.sections[3].blocks[0].rows  # type: ignore[union-attr]
     with pytest.raises(InvalidValueError):
         explained(plan, "colour=red")
+
+
+def test_a_missing_package_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without PyTorch no plan "fitted"."""
+
+    def judge(*_: object) -> None:
+        raise MissingPackageError("torch", Text("A parallel job"), "torch")
+
+    monkeypatch.setattr(Simulator, "judge", judge)
+    with pytest.raises(MissingPackageError, match="torch"):
+        search(asked())

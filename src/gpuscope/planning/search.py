@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
-from gpuscope.errors import DoesNotFitError, GpuscopeError
+from gpuscope.errors import DoesNotFitError, GpuscopeError, MissingPackageError
 from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.question import question_of
@@ -116,6 +116,8 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
                 raise
             complete = False
             break
+        except MissingPackageError:  # no fault of the candidate's
+            raise
         except GpuscopeError as error:
             rejected.append(_out(found[position], "layout", error.what))
             continue
