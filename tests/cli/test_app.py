@@ -109,6 +109,7 @@ SURFACE = {
         "--decode",
         "--speculate",
         "--policy",
+        "--changes",
         "--trace",
         "--pbtxt",
         *PAGE,

@@ -71,6 +71,16 @@ def test_events_nest_and_count(run: Serving, tmp_path: Path) -> None:
         write_serving_trace(run, tmp_path / "no" / "such" / "run.json")
 
 
+def test_changes_are_told_beside_the_run_as_it_is() -> None:
+    words = ["serve", "llama-3.1-8b", "--rate", "8", "--requests", "120", "--changes"]
+    told = CliRunner().invoke(make_app(["serve"]), words)
+    assert told.exit_code == 0, told.output
+    for word in ("as it is", "weights in fp8", "tokens of an iteration: 4,096", "drafted"):
+        assert word in told.output
+    a100 = CliRunner().invoke(make_app(["serve"]), [*words, "--on", "a100"])
+    assert "weights in fp8" not in a100.output
+
+
 def test_the_command_writes_it_for_one_run_alone(tmp_path: Path) -> None:
     cli, app, path = CliRunner(), make_app(["serve"]), tmp_path / "t.json"
     words = ["serve", "llama-3.1-8b", "--requests", "40", "--trace", str(path)]

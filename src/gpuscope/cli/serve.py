@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -87,6 +87,9 @@ def serve_command(
         str | None,
         typer.Option(help=Text("Of the scheduler: fcfs, priority, lpm, max-utilization.")),
     ] = None,
+    changes: Annotated[
+        bool, typer.Option("--changes", help=Text("Serve the load again with each change."))
+    ] = False,
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help=Text("Write the run for ui.perfetto.dev (.json[.gz]).")),
@@ -109,16 +112,14 @@ def serve_command(
     output_, output = answer_and_file(output_, output)
     limits = parse_slo(slo) if slo else ()
 
-    def run() -> list[Serving]:
-        return serve(
-            model, on, engine=engine, rate=rate, concurrency=_numbers(concurrency),
-            arrivals=arrivals, input=input_, output=output_, requests=requests, seed=seed,
-            shared=shared, slo=slo, tp=tp, ep=ep, replicas=replicas, dtype=dtype, kv_dtype=kv_dtype,
-            kv_blocks=kv_blocks, router=router, prefill=prefill, decode=decode, speculate=speculate,
-            policy=policy,
-            max_tokens=max_tokens, max_sequences=max_sequences,
-        )  # fmt: skip
-
+    asked: dict[str, Any] = {
+        "engine": engine, "rate": rate, "concurrency": _numbers(concurrency),
+        "arrivals": arrivals, "input": input_, "output": output_, "requests": requests,
+        "seed": seed, "shared": shared, "slo": slo, "tp": tp, "ep": ep, "replicas": replicas,
+        "dtype": dtype, "kv_dtype": kv_dtype, "kv_blocks": kv_blocks, "router": router,
+        "prefill": prefill, "decode": decode, "speculate": speculate, "policy": policy,
+        "max_tokens": max_tokens, "max_sequences": max_sequences,
+    }  # fmt: skip
     from gpuscope.cli.explanations import Shown, show
     from gpuscope.cli.progress import note
     from gpuscope.views.i18n import choose_language, tr
@@ -129,7 +130,7 @@ def serve_command(
     for path in (output, trace, pbtxt):
         if path is not None:
             check_writable(path)
-    found = run()
+    found = serve(model, on, **asked)
     if pbtxt is not None:
         _write_pbtxt(found[0], pbtxt)
         note(tr("Wrote {path}", language, path=pbtxt), quiet)
@@ -144,10 +145,13 @@ def serve_command(
     if as_json:
         _print(found)
         return
+    from gpuscope.serving.gains import gains
     from gpuscope.serving.story import story
 
     paper = report is not None  # a terminal is too small for charts over time
-    show(lambda: story(found, limits, paper), Shown(report=report, lang=lang, quiet=quiet))
+    tried = gains(model, on, asked) if changes and _only(found) else ()
+    shown = Shown(report=report, lang=lang, quiet=quiet)
+    show(lambda: story(found, limits, paper, tried), shown)
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from gpuscope.document.blocks import (
 )
 from gpuscope.document.quantities import Amount, Percent, Seconds
 from gpuscope.document.text import Text, verbatim
+from gpuscope.serving.gains import Gain, gains_section
 from gpuscope.serving.metrics import Metrics, Spread, metrics, tpot_s, ttft_s
 from gpuscope.serving.over_time import lives, over_time
 from gpuscope.serving.requests import Floats
@@ -43,9 +44,12 @@ CAUSES: tuple[tuple[str, Text, Role], ...] = (
 
 
 def story(
-    runs: Sequence[Serving], limits: Sequence[Limit] = (), charts: bool = True
+    runs: Sequence[Serving],
+    limits: Sequence[Limit] = (),
+    charts: bool = True,
+    changes: Sequence[Gain] = (),
 ) -> Explanation:
-    """One run in depth, with charts over time if wanted, or several loads side by side."""
+    """One run in depth, with charts and changes if wanted, or several loads side by side."""
     found = [metrics(run, limits) for run in runs]
     first = runs[0]
     title = Text(
@@ -58,6 +62,8 @@ def story(
     sections = [Section(Text("Load by load"), (_curve(runs, found), _chart(runs, found)))]
     if len(runs) == 1:
         sections = [Section(Text("Latency"), _one(first, found[0]))]
+        if changes:
+            sections.append(gains_section(first, changes, limits))
         drawn = over_time(first) if charts else ()
         if drawn:
             sections.append(Section(Text("Over time"), drawn))
