@@ -35,6 +35,28 @@ def pairs() -> list[Any]:
     return [{"traceEvents": events, "schemaVersion": 1}, events]
 
 
+def dialects() -> list[Any]:
+    """Traces of XLA's and of Ascend's profiler."""
+
+    def named(what: str, pid: int, tid: int, name: str) -> Any:
+        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+    work = {"ph": "X", "pid": 1, "tid": 20, "ts": 10.5, "dur": 5, "name": "fusion"}
+    xla = [
+        named("process_name", 1, 0, "/device:GPU:0"),
+        named("thread_name", 1, 20, "Stream #20(Compute)"),
+        {**work, "args": {"hlo_op": "f"}},
+        {**work, "name": "MemcpyD2H", "ts": 17},
+    ]
+    ascend = [
+        named("process_name", 1, 0, "Ascend Hardware"),
+        named("thread_name", 1, 20, "Stream 3"),
+        {**work, "ts": "169.123", "args": {"Task Type": "AI_CORE"}},
+        {**work, "name": "hcom_allReduce_", "ts": "189.123"},
+    ]
+    return [{"traceEvents": xla, "displayTimeUnit": "ns"}, ascend]
+
+
 def _own() -> Any:
     from gpuscope.run.reader import load_runs
     from gpuscope.timeline.perfetto import write_chrome_trace

@@ -396,6 +396,7 @@ TARGETS: dict[str, Target] = {
             ci=15,
             why="each is analysed and told: 0.1 s",
         ),
+        Target("dialect", "t.json", _from(damage.as_json, seeds.dialects), _timeline),
         Target("pairs", "t.json", _from(damage.as_json, seeds.pairs), _timeline),
         Target(
             "archive",

@@ -66,6 +66,7 @@ READERS = {
     "serving/triton_config.py": "triton",
     "loading/archives.py": "archive",
     "timeline/kineto/blocks.py": "gzip",
+    "timeline/kineto/dialects.py": "dialect",
     "timeline/kineto/pairs.py": "pairs",
     "timeline/kineto/parallel.py": "trace",
     "timeline/kineto/read.py": "trace",

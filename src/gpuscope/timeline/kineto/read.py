@@ -12,6 +12,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
 from gpuscope.outside import limits
 from gpuscope.timeline.garbage import no_collection
+from gpuscope.timeline.kineto.arguments import plain_arguments
 from gpuscope.timeline.kineto.blocks import Blocks
 from gpuscope.timeline.kineto.build import Builder, Built
 from gpuscope.timeline.kineto.chunks import Chunks
@@ -51,6 +52,11 @@ def read_trace(
     Raises:
         InputFileError: the file cannot be opened, or is no trace.
     """
+    return _read(path, rank, workers, True)
+
+
+def _read(path: str | Path, rank: int | None, workers: int | None, other: bool) -> Timeline:
+    """`read_trace`; with `other` also of traces that have to be told in Kineto's words first."""
     target = Path(path)
     table = Table()
     blocks = Blocks(target)
@@ -62,10 +68,10 @@ def read_trace(
         if left is not None:
             table.add(left)
         header, complete = parse_header(chunks.head, chunks.tail)
+        again = _otherwise(target, table, rank, workers) if other else None
+        if again is not None:
+            return again
         if not table.rows and not table.metadata and (table.skipped or not header):
-            again = _of_pairs(target, rank, workers)
-            if again is not None:
-                return again
             raise InputFileError(
                 Text("{path} holds no events.", path=path),
                 Text("Nothing in its list reads like an event of a trace."),
@@ -93,20 +99,34 @@ def read_trace(
 _SECOND = re.compile(rb'"traceEvents"\s*:\s*\[')
 
 
-def _of_pairs(path: Path, rank: int | None, workers: int | None) -> Timeline | None:
-    """The timeline of a trace whose events come as begins and ends; None where it has none."""
+def _otherwise(path: Path, table: Table, rank: int | None, workers: int | None) -> Timeline | None:
+    """The timeline of a trace that says it in another way, told in Kineto's; None of others.
+
+    Begins and ends instead of whole events; devices of XLA or Ascend without categories.
+    """
+    from gpuscope.timeline.kineto.dialects import as_kineto, is_dialect
     from gpuscope.timeline.kineto.pairs import paired
 
-    whole = paired(path)
-    if whole is None:
+    text: bytes | None = None
+    if not table.rows and table.skipped:
+        text = paired(path)
+    elif not table.counts.get("kernel") and is_dialect(_processes(table)):
+        text = as_kineto(path)
+    if text is None:
         return None
     with tempfile.TemporaryDirectory(prefix="gpuscope-") as folder:
         made = Path(folder) / "whole.json"
-        made.write_bytes(whole)
-        found = read_trace(made, rank=rank, workers=workers)
+        made.write_bytes(text)
+        found = _read(made, rank, workers, False)
     return replace(
         found, sources=tuple(replace(source, path=str(path)) for source in found.sources)
     )
+
+
+def _processes(table: Table) -> list[str]:
+    """Names that processes are given."""
+    named = (event.args for event in table.metadata if event.name == "process_name")
+    return [str(plain_arguments(args).get("name", "")) for args in named]
 
 
 def _most_events(path: Path) -> int:

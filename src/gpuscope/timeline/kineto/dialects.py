@@ -1,0 +1,120 @@
+"""Chrome traces of other profilers, in Kineto's words: XLA's (JAX, TensorFlow) and Ascend's.
+
+Neither gives its events categories. What ran on a device stands in a process of its own:
+"/device:GPU:0" with a thread a stream, or "XLA Ops" of a TPU (the profiler's trace viewer);
+"Ascend Hardware" with a thread a stream (the `trace_view.json` of Ascend's PyTorch profiler).
+Beside them stand rows that sum the same work up by module, step or name: they are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gpuscope.document.plain import dumps, plain, utf8
+from gpuscope.document.text import Text
+from gpuscope.document.typed import MisfitError
+from gpuscope.outside import limits
+from gpuscope.outside.plain import file_bytes, python_json_of
+
+_XLA = re.compile(r"^/device:(?:GPU|TPU):(\d+)")
+_ASCEND = re.compile(r"^Ascend Hardware")
+_SUMMED = re.compile(r"^(?:HCCL|Communication|Overlap Analysis|AI Core Freq|NPU.MEM|CANN)\b")
+"""Rows of Ascend's that tell the same work again, or counters."""
+
+_STREAM = re.compile(r"^Stream #?(\d+)")
+_WAITS = ("EVENT_WAIT", "EVENT_RECORD", "NOTIFY_WAIT", "NOTIFY_RECORD", "PLACE_HOLDER")
+
+
+def is_dialect(names: Iterable[str]) -> bool:
+    """Return whether names of processes are those of XLA's or Ascend's devices."""
+    return any(_XLA.match(name) or _ASCEND.match(name) for name in names)
+
+
+def as_kineto(path: Path) -> bytes | None:
+    """Return a trace with Kineto's categories on what ran on devices; None where it has none.
+
+    Args:
+        path: plain JSON or gzip.
+
+    Raises:
+        InputFileError: it is larger, or holds more events, than the limits.
+    """
+    try:
+        raw = file_bytes(path)
+        found = python_json_of(raw)
+    except (OSError, MisfitError):
+        return None
+    header = found if isinstance(found, dict) else {}
+    events = header.get("traceEvents") if header else found
+    if not isinstance(events, list):
+        return None
+    most = limits.events(len(raw))
+    if len(events) > most:
+        raise limits.holds_too_many(path, Text("events"), most)
+    made = list(_translated([event for event in events if isinstance(event, dict)]))
+    if not any(event.get("cat") == "kernel" for event in made):
+        return None
+    return utf8(dumps(plain({**header, "schemaVersion": 1, "traceEvents": made})))
+
+
+def _translated(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    processes = _named(events, "process_name")
+    threads = _named(events, "thread_name")
+    for event in events:
+        process = processes.get((str(event.get("pid")), ""), "")
+        xla, ascend = _XLA.match(process), _ASCEND.match(process)
+        if event.get("ph") != "X" or not (xla or ascend or _SUMMED.match(process)):
+            yield event
+            continue
+        thread = threads.get((str(event.get("pid")), str(event.get("tid"))), "")
+        category = ""
+        if xla:
+            category = _of_xla(str(event.get("name")), thread)
+        elif ascend:
+            category = _of_ascend(str(event.get("name")), event.get("args"))
+        if category:
+            number = int(xla[1]) if xla and len(xla[1]) < 6 else 0
+            yield _on_device(event, category, number, _STREAM.match(thread))
+
+
+def _named(events: list[dict[str, Any]], what: str) -> dict[tuple[str, str], str]:
+    found = {}
+    for event in events:
+        args = event.get("args")
+        if event.get("ph") == "M" and event.get("name") == what and isinstance(args, dict):
+            thread = "" if what == "process_name" else str(event.get("tid"))
+            found[str(event.get("pid")), thread] = str(args.get("name"))
+    return found
+
+
+def _of_xla(name: str, thread: str) -> str:
+    """A row's category, "" for one that sums others up."""
+    if not (_STREAM.match(thread) or thread == "XLA Ops"):
+        return ""
+    if name.startswith("Memcpy"):
+        return "gpu_memcpy"
+    return "gpu_memset" if name.startswith("Memset") else "kernel"
+
+
+def _of_ascend(name: str, args: object) -> str:
+    task = str(args.get("Task Type", "")) if isinstance(args, dict) else ""
+    kind = task.upper().replace(" ", "_")
+    if kind.startswith(_WAITS) or name.upper().replace(" ", "_").startswith(_WAITS):
+        return ""
+    if "MEMCPY" in kind or kind == "SDMA":
+        return "gpu_memcpy"
+    return "communication" if name.startswith("hcom_") or "HCCL" in kind else "kernel"
+
+
+def _on_device(
+    event: dict[str, Any], category: str, device: int, stream: re.Match[str] | None
+) -> dict[str, Any]:
+    args = event.get("args")
+    said = dict(args) if isinstance(args, dict) else {}
+    said["device"] = device
+    if stream is not None and len(stream[1]) < 9:
+        said["stream"] = int(stream[1])
+    return {**event, "cat": category, "args": said}
