@@ -28,7 +28,16 @@ sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
 from zoo import Entry  # noqa: E402
 
 SAID = HERE / "results" / "unseen_said.json"
+RESULTS = HERE / "results" / "unseen.json"
+RECORDINGS = HERE / "recordings"
+OWN_HOST = RECORDINGS / "h200" / "unseen_host.toml"
+"""Constants of the H200's host, by its own bench of the same minutes (`unseen/host/`)."""
+
 DEVICES = ("h100", "h200")
+PAGES = {
+    "accuracy.md": "| what | by | n | mean | median | worst | in the 80 % interval |",
+    "accuracy.zh-CN.md": "| 对象 | 预测 | 数目 | 平均 | 中位 | 最差 | 落在 80 % 区间 |",
+}
 
 _NAMES = {
     "unseen_images": """ddpm dcgan segmentation mobile video optical_flow superresolution small_cnn
@@ -102,6 +111,97 @@ def predict(names: list[str]) -> None:
 def chosen(names: list[str]) -> list[Entry]:
     """The programs named; all by default."""
     return [e for e in PROGRAMS if not names or e.name in names]
+
+
+# -- afterwards ---------------------------------------------------------------------------------
+
+
+def rows() -> list[dict[str, Any]]:
+    """Every recording beside what was said before it, and for the H200's host by its own bench."""
+    from predictions import program_of
+
+    import gpuscope as gs
+
+    said, found = json.loads(SAID.read_text()), []
+    for on in DEVICES:
+        for entry in PROGRAMS:
+            file = RECORDINGS / on / "unseen" / f"{entry.name}.json"
+            if not file.exists():
+                continue
+            real = json.loads(file.read_text())
+            row = {"name": entry.name, "on": on, "said": said[entry.name][on]}
+            row["measured"] = {
+                "step_s": real["step_time_s"],
+                "device_s": real["kernel_sum_s"],
+                "launches": real["kernel_count"],
+                "peak_bytes": real["peak_allocated_bytes"],
+                "energy_j": real["energy_j"],
+                "loop_s": real["anchors_s"]["python.int_loop_1e6."],
+            }
+            program = program_of(entry)
+            row["today"] = _figures(gs.predict(program, on=on))
+            if on == "h200":
+                row["own"] = _figures(gs.predict(program, on=on, calibration=OWN_HOST))
+            found.append(row)
+            print(_line(row), flush=True)
+    return found
+
+
+def _line(row: dict[str, Any]) -> str:
+    measured, said = row["measured"], row["said"]
+    return f"{row['on']} {row['name']:18s} " + "  ".join(
+        f"{key} {said[key] / measured[key] - 1:+.1%}"
+        for key in ("step_s", "device_s", "launches", "peak_bytes", "energy_j")
+        if measured[key] and said[key]
+    )
+
+
+def paced(row: dict[str, Any]) -> bool:
+    """Whether the host set the pace of what was measured."""
+    return row["measured"]["device_s"] < 0.8 * row["measured"]["step_s"]
+
+
+def summary(found: list[dict[str, Any]]) -> list[str]:
+    """Rows of the page's table: what, of whom, n, mean, median, worst, in the interval."""
+    groups = (
+        ("H100, step, device-bound", "h100", "step_s", False),
+        ("H100, step, host-bound", "h100", "step_s", True),
+        ("H200, step, host-bound", "h200", "step_s", True),
+        ("H100, device time", "h100", "device_s", None),
+        ("H200, device time", "h200", "device_s", None),
+        ("H100, launches", "h100", "launches", None),
+        ("H100, peak memory", "h100", "peak_bytes", None),
+        ("H100, energy, device-bound", "h100", "energy_j", False),
+        ("H100, energy, host-bound", "h100", "energy_j", True),
+    )
+    lines = []
+    for label, on, key, host in groups:
+        kept = [r for r in found if r["on"] == on and host in (None, paced(r))]
+        for whose in ("said", "today", *(("own",) if on == "h200" and key == "step_s" else ())):
+            lines.append(_summary_row(label, whose, key, kept))
+    return lines
+
+
+def _summary_row(label: str, whose: str, key: str, kept: list[dict[str, Any]]) -> str:
+    pairs = [(r[whose], r["measured"]) for r in kept if r["measured"][key] and r[whose][key]]
+    errors = [abs(p[key] / m[key] - 1) for p, m in pairs]
+    hits = [p["low_s"] <= m["step_s"] <= p["high_s"] for p, m in pairs]
+    inside = f"{sum(hits)} of {len(hits)}" if key == "step_s" else "–"
+    return (
+        f"| {label} | {whose} | {len(errors)} | {statistics.mean(errors):.0%} | "
+        f"{statistics.median(errors):.0%} | {max(errors):.0%} | {inside} |"
+    )
+
+
+def judge() -> None:
+    """Write the results and the page's table."""
+    from pages import splice
+
+    found = rows()
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    for page, head in PAGES.items():
+        table = "\n".join((head, "|---|---|---:|---:|---:|---:|---:|", *summary(found)))
+        splice(HERE.parent / "docs" / page, "unseen", table, False)
 
 
 # -- measuring ----------------------------------------------------------------------------------
@@ -261,6 +361,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("predict").add_argument("names", nargs="*")
+    commands.add_parser("judge")
     measuring = commands.add_parser("measure")
     measuring.add_argument("out", type=Path)
     measuring.add_argument("names", nargs="*")
@@ -269,6 +370,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.command == "predict":
         predict(args.names)
+    elif args.command == "judge":
+        judge()
     else:
         measure_all(args.out, args.names, args.seconds, args.budget)
 

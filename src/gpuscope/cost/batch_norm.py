@@ -65,9 +65,18 @@ def _training(work: Work) -> bool:
     return bool(given)
 
 
-def _paired(work: Work, key: str) -> bool:
-    """Whether cuDNN works on pairs of half-precision values."""
-    return "library" in key and first_dtype(work) == "float16"
+_KEPT_BYTES = 128 * 1024
+"""What a block of cuDNN's single-reading kernels keeps of its channel, in registers and shared
+memory: 12,544 values of float32 and of their gradients, not 25,088; forward 25,088, not 50,176; in
+float16 twice as many (kernel names of recorded steps)."""
+
+
+def _paired(work: Work, key: str, values: float) -> bool:
+    """Whether cuDNN works on pairs of half-precision values: where it keeps a channel, or last."""
+    if "library" not in key or first_dtype(work) != "float16":
+        return False
+    kept = 2 * values * (2 if "backward" in key else 1)
+    return "nhwc" in key or kept <= _KEPT_BYTES
 
 
 def _channel_walk(
@@ -89,7 +98,7 @@ def _channel_walk(
     block (`base_s`).
     """
     get = work.constants.value
-    pairs = get("normalization.batch.library.half") if _paired(work, key) else 1.0
+    pairs = get("normalization.batch.library.half") if _paired(work, key, values) else 1.0
     return kernel(
         work,
         Launch(
@@ -131,7 +140,7 @@ def _cut(
             out,
             items=spec.numel,
             cycles=get(f"normalization.batch.{key}.cycles")
-            * (get("normalization.batch.library.half") if _paired(work, key) else 1.0),
+            * (get("normalization.batch.library.half") if _paired(work, key, pixels) else 1.0),
             grid=max(grid, 1),
             block=512,
             streaming=True,
