@@ -30,6 +30,7 @@ MODELS = Registry[KernelModel](
     apart={
         "collective": _COMMUNICATION,
         "triton_launch": (TRITON,),
+        "fourier": ("aten::_fft_",),
         "own_models": (),
         "one_by_one": (),
         "host_arithmetic": (),
