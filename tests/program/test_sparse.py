@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from captured import of, work
 from torch import nn
-
-from gpuscope.errors import CaptureError
 
 Step = Callable[[], object]
 PLACES = torch.tensor([[0, 1, 2, 2], [1, 0, 3, 2]])
@@ -87,12 +84,38 @@ def test_buffers_may_be_sparse() -> None:
     assert work(of(build))[-1] == "addmm"
 
 
-def test_other_layouts_are_refused_as_a_gap_of_ours() -> None:
-    with pytest.raises(CaptureError) as error:
-        of(lambda: torch.eye(4).to_sparse_csr().cuda())
-    assert "gpuscope cannot follow yet" in error.value.what
-    assert "test_sparse.py" in error.value.what
-    assert "to_sparse_coo" in error.value.next_step
+def test_plain_optimizers_add_sparse_gradients() -> None:
+    def build() -> Step:
+        bag = nn.EmbeddingBag(100, 8, sparse=True).cuda()
+        optimizer = torch.optim.SGD(bag.parameters(), lr=0.1)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            words, begins = torch.randint(0, 100, (6,)).cuda(), torch.tensor([0, 2]).cuda()
+            bag(words, begins).sum().backward()
+            optimizer.step()
+
+        return step
+
+    program = of(build)
+    assert not program.unsupported
+    assert "add_.sparse" in work(program, "optimizer")
+
+
+def test_compressed_tensors_are_taken_as_places_and_values() -> None:
+    def build() -> Step:
+        rows, columns = torch.tensor([0, 2, 3]), torch.tensor([0, 3, 1])
+        read = torch.sparse_csr_tensor(rows, columns, torch.ones(3)).cuda()
+        made = torch.eye(4, device="cuda").to_sparse(layout=torch.sparse_csr)
+        assert read.shape == (2, 4)
+        assert read._nnz() == 3
+        return lambda: read @ (made @ torch.randn(4, 5, device="cuda"))
+
+    program = of(build)
+    assert not program.unsupported
+    products = [op for op in program.ops if ".sparse" in op.name]
+    assert [op.outputs[0].shape for op in products] == [(4, 5), (2, 5)]
+    assert any("CSR" in str(said) for said in program.assumptions)
 
 
 def test_sums_have_the_shapes_of_a_real_run() -> None:

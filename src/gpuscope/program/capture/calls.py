@@ -28,6 +28,9 @@ _SKIPPED = frozenset(
         "aten::is_same_size",
         "aten::record_stream",
         "aten::set_",
+        "aten::is_coalesced",
+        "aten::_has_same_storage_numel",
+        "aten::_efficientzerotensor",
     }
 )
 """Bookkeeping that a real run does not dispatch, or that does nothing on the device."""
@@ -60,7 +63,7 @@ class Facts:
         composite: made of other operators, without a kernel of its own.
         writes: positions of the arguments that it writes to.
         argument_names: by position.
-        viewing: returns a view of an argument.
+        viewing: returns a view of an argument, or changes one's shape alone (`transpose_`).
         communicates: one of torch's collectives.
     """
 
@@ -83,8 +86,11 @@ def facts_of(func: Any) -> Facts:
     writes = tuple(
         i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write
     )
-    viewing = not writes and any(
-        r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns
+    viewing = torch.Tag.inplace_view in func.tags or (
+        not writes
+        and any(
+            r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns
+        )
     )
     # Some composites (silu_backward) have kernels of their own on every backend: not taken apart.
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key

@@ -240,6 +240,7 @@ def install(patch: Patches, recorder: Any) -> None:
 
     patch.set(torch, "compile", compile_)
     patch.set(torch.nn.Module, "compile", module_compile, only_if_present=True)
+    patch.set(torch.nn.Module, "_orig_mod", property(_what_was_compiled))
     patch.set(torch.cuda, "make_graphed_callables", graphed, only_if_present=True)
     for name in ("is_compiling", "is_dynamo_compiling"):
         patch.set(torch.compiler, name, regions.is_traced, only_if_present=True)
@@ -303,6 +304,13 @@ def _compile_module(
     """A module whose calls are compiled calls, as `Module.compile` makes it."""
     patch.everywhere(module, "_compiled_call_impl", _entering(module._call_impl, regions, entered))
     return module
+
+
+def _what_was_compiled(self: torch.nn.Module) -> torch.nn.Module:
+    """`torch.compile(model)._orig_mod`: here the model itself, whose calls are compiled."""
+    if self.__dict__.get("_compiled_call_impl") is None:
+        raise AttributeError("_orig_mod")  # nn.Module says it in full
+    return self
 
 
 def _note_returned(recorder: Any, out: Any) -> None:

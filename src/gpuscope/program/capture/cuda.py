@@ -81,7 +81,7 @@ class FakeEvent:
         stream = current_stream() if stream is None else stream
         self.points = FakeStream.order.mark(stream.stream_id)
         if self.clock is not None:
-            self.at_s = self.clock.event_s(stream.stream_id)
+            self.at_s = self.clock.event_s(stream.stream_id, self.points)
 
     def wait(self, stream: Any = None) -> None:
         """What comes now on the stream waits for what this event marks."""
@@ -248,7 +248,6 @@ def _fixed_answers() -> dict[str, Any]:
         "StreamContext": StreamContext,
         "empty_cache": lambda: None,
         "ipc_collect": lambda: None,
-        "memory_stats": lambda device=None: defaultdict(int),
         "memory_summary": lambda *a, **k: "",
         "memory_snapshot": lambda *a, **k: [],
         "set_per_process_memory_fraction": lambda *a, **k: None,
@@ -297,7 +296,20 @@ def _memory_answers(memory: Held) -> dict[str, Any]:
     def reset(device: Any = None) -> None:
         memory.most_bytes = memory.now_bytes
 
+    def stats(device: Any = None) -> defaultdict[str, int]:
+        told: defaultdict[str, int] = defaultdict(int)
+        for pool in ("all", "large_pool"):
+            for kind, now, most in (
+                ("allocated", memory.now_bytes, memory.most_bytes),
+                ("active", memory.now_bytes, memory.most_bytes),
+                ("reserved", memory.reserved_bytes, memory.reserved_bytes),
+            ):
+                told[f"{kind}_bytes.{pool}.current"] = now
+                told[f"{kind}_bytes.{pool}.peak"] = most
+        return told
+
     return {
+        "memory_stats": stats,
         "memory_allocated": lambda device=None: memory.now_bytes,
         "max_memory_allocated": lambda device=None: memory.most_bytes,
         "memory_reserved": lambda device=None: memory.reserved_bytes,

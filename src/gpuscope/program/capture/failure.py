@@ -206,6 +206,11 @@ def _next_step(error: BaseException, alone: str) -> str:
         return Text('Name the device: torch.device("cuda", n) for torch.device(n).')
     if isinstance(error, StopIteration):
         return Text("Provide data for at least two steps: gpuscope records the second.")
+    if _wants_a_job(error):
+        return Text(
+            "It wants to be started by torchrun: predict it on several devices, for example "
+            "--on 2xh200."
+        )
     if isinstance(error, SystemExit):
         return Text("Take the exit out of the workload, and return a step from build().")
     if "UninitializedParameter" in str(error):
@@ -216,6 +221,16 @@ def _next_step(error: BaseException, alone: str) -> str:
             "predicting, or put operators of PyTorch in its place."
         )
     return alone
+
+
+_OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def _wants_a_job(error: BaseException) -> bool:
+    """Whether a variable is missing that torchrun sets."""
+    if isinstance(error, KeyError):
+        return error.args[:1] in {(name,) for name in _OF_TORCHRUN}
+    return any(f"environment variable {name} expected" in str(error) for name in _OF_TORCHRUN)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

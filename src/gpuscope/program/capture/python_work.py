@@ -2,8 +2,9 @@
 
 A profile function counts calls while user code runs and is switched off inside the recorder, so
 that the capture's own work does not count; nor does what `nn.Module` does only because the capture
-has hooks on it. What Python does once a process does not count either: the first capture counts
-what the next one does. Two measures of the host's work between operators come out:
+has hooks on it. What Python does once a process does not count either, such as importing a module
+where it is first needed: the first capture counts what the next one does. Two measures of the
+host's work between operators come out:
 
 - `calls`: of Python functions, and of C functions from Python (`Op.python_calls`);
 - `instructions`: bytecode instructions of the Python functions called, each function taken to run
@@ -51,7 +52,10 @@ _ONCE_A_PROCESS = (
 )
 """A logger looks its level up once and keeps it."""
 
-_NOT_COUNTED = -1
+_IMPORTING = ("<frozen importlib._bootstrap>", "_find_and_load")
+"""Called only for a module that is not there yet."""
+
+_NOT_COUNTED, _ONCE = -1, -2
 
 
 def instructions_of(code: CodeType) -> int:
@@ -74,6 +78,7 @@ class PythonWork:
         self._on = False
         self._whole = False
         self._before: Any = None
+        self._importing: Any = None
         self._known: dict[Any, int] = {}
         self._other: dict[Any, int] = {}
 
@@ -138,19 +143,27 @@ class PythonWork:
             length = self._known.get(code)
             if length is None:
                 length = self._known[code] = self._length(frame)
-            if length != _NOT_COUNTED:
+            if length >= 0:
                 self.calls += 1
                 self.instructions += length
+            elif length == _ONCE and self._importing is None:
+                self._importing = frame, self.calls, self.instructions
         elif event == "c_call":
             length = self._known.get(frame.f_code)
             if length is None:
                 length = self._known[frame.f_code] = self._length(frame)
-            if length != _NOT_COUNTED:
+            if length >= 0:
                 self.calls += 1
+        elif event == "return" and self._importing is not None and frame is self._importing[0]:
+            _, self.calls, self.instructions = self._importing
+            self._importing = None
 
     def _length(self, frame: Any) -> int:
-        """Instructions of the frame's function; `_NOT_COUNTED` for the capture's own work."""
+        """Instructions of the frame's function; `_NOT_COUNTED` for the capture's own work, `_ONCE`
+        where an import begins."""
         code = frame.f_code
+        if (code.co_filename, code.co_qualname) == _IMPORTING:
+            return _ONCE
         ours = _OURS[:1] if self._whole else _OURS
         if code.co_qualname == _ONLY_WITH_HOOKS or any(p in code.co_filename for p in ours):
             return _NOT_COUNTED

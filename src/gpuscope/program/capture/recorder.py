@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
-from gpuscope.program.capture import dynamic, named_kernels, triton_kernels
+from gpuscope.program.capture import comparisons, dynamic, loops, named_kernels, triton_kernels
 from gpuscope.program.capture.calls import (
     COPIES,
     Facts,
@@ -166,7 +166,10 @@ class Recorder(StepWriter, TorchDispatchMode):
         if facts.name == "aten::_local_scalar_dense":
             return self._item(facts, args)
         if facts.name in ("aten::equal", "aten::allclose"):
-            return self._equal(func, facts, args, kwargs)
+            return comparisons.equal(self, func, facts, args, kwargs)
+        if facts.name == "aten::_euclidean_dist":
+            with self:
+                return comparisons.distance(*args)
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
             return self._pin(func, args)
         if facts.name == "aten::_grouped_mm" and args[0].dtype != torch.bfloat16:
@@ -292,10 +295,7 @@ class Recorder(StepWriter, TorchDispatchMode):
             raise CaptureError(
                 Text("The operator '{operator}' cannot be captured.", operator=facts.name),
                 Text("It has no shape rule (no meta kernel), so its result is not known."),
-                Text(
-                    "Give it one with torch.library.register_fake, or leave out --strict to "
-                    "estimate it as a copy of its inputs."
-                ),
+                _rule_or_not_strict() if self.strict else Text("Leave it out while predicting."),
             )
         self.unsupported.setdefault(facts.name)
         like = tensors[0]
@@ -315,13 +315,42 @@ class Recorder(StepWriter, TorchDispatchMode):
             return args, kwargs
         if facts.name.startswith("aten::_sparse_coo_tensor_with") and any(map(on_device, args)):
             return args, dict(kwargs, device=accelerator())
-        if device is None or torch._C._current_autograd_node() is None:
+        if torch._C._current_autograd_node() is None:
+            return args, kwargs
+        if device is None:
+            self._left_on_host(args)
             return args, kwargs
         if torch.device(device).type == "cpu" and (not self.modules.stack):
             tensors = [t for t in args if isinstance(t, torch.Tensor)]
             if not tensors or on_device(tensors[0]):
                 kwargs = dict(kwargs, device=accelerator())
         return args, kwargs
+
+    def _left_on_host(self, args: Any) -> None:
+        """A number that a gradient's formula made was taken to be on the device: beside a gradient
+        in host memory it is there, too."""
+        tensors = [t for t in args if isinstance(t, FakeTensor)]
+        numbers = [t for t in tensors if not t.dim() and on_device(t)]
+        if not numbers or any(t.dim() and on_device(t) for t in tensors):
+            return
+        if len(numbers) == len(tensors):
+            return
+        moved = [self._storage_id(t) for t in numbers]
+        for tensor, storage in zip(numbers, moved, strict=True):
+            tensor.fake_device = torch.device("cpu")
+            self.storages.lives[storage].device = False
+        self._relabel(moved, "host")
+
+    def _relabel(self, storages: list[int], device: str) -> None:
+        """The last operators had these storages elsewhere than it was thought."""
+        for at in range(len(self.ops) - 1, max(len(self.ops) - 9, -1), -1):
+            op = self.ops[at]
+            if any(s.storage in storages for s in (*op.inputs, *op.outputs)):
+                self.ops[at] = replace(
+                    op,
+                    inputs=_moved(op.inputs, storages, device),
+                    outputs=_moved(op.outputs, storages, device),
+                )
 
     def _adopt_helpers(self, error: Exception, facts: Facts, args: Any, kwargs: Any) -> bool:
         """Helpers of C++ composites, made on "cpu" (see helpers.py), belong on the device."""
@@ -331,12 +360,7 @@ class Recorder(StepWriter, TorchDispatchMode):
         adopted = self.helpers.adopt(facts.name, given, self._storage_id)
         for storage in adopted:
             self.storages.lives[storage].device = True
-        for at in range(len(self.ops) - 1, max(len(self.ops) - 9, -1), -1):
-            op = self.ops[at]
-            if any(s.storage in adopted for s in (*op.inputs, *op.outputs)):
-                self.ops[at] = replace(
-                    op, inputs=_moved(op.inputs, adopted), outputs=_moved(op.outputs, adopted)
-                )
+        self._relabel(adopted, "device")
         return bool(adopted)
 
     def _item(self, facts: Facts, args: Any) -> Any:
@@ -351,20 +375,6 @@ class Recorder(StepWriter, TorchDispatchMode):
         sync = "item" if on_device(tensor) else ""
         self.append(facts.name, facts.overload, (self.spec(tensor),), (), {}, sync=sync)
         return value
-
-    def _equal(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> bool:
-        """`torch.equal`: the host waits for one flag, unless shapes or identity decide."""
-        first, second = self._as_fakes(args[:2])
-        if first.shape != second.shape and facts.name == "aten::equal":
-            return False
-        equal = self.host_values.compute(func, (first, second, *args[2:]), kwargs)
-        if equal is None:
-            self.values.assume(Text("Tensors compared by torch.equal are taken as equal."))
-        if first is not second:
-            specs = (self.spec(first), self.spec(second))
-            sync = "equal" if on_device(first) else ""
-            self.append(facts.name, facts.overload, specs, (), {}, sync=sync)
-        return equal is not False
 
     def _pin(self, func: Any, args: Any) -> Any:
         with self.fake:
@@ -381,7 +391,19 @@ class Recorder(StepWriter, TorchDispatchMode):
         """The value taken for every element of a tensor that the host reads."""
         if self.watch is not None:
             self.watch.read()
-        return self.values.scalar(self._storage_id(tensor), tensor.dtype)
+        storage = self._storage_id(tensor)
+        if tensor.dtype is torch.bool and not self.values.knows(storage):
+            wanted = loops.keeps_going()
+            if wanted is not None:
+                return self.flag_of_loop(wanted)
+        return self.values.scalar(storage, tensor.dtype)
+
+    def flag_of_loop(self, wanted: bool) -> bool:
+        """A flag that decides whether a `while` loop goes on: it does."""
+        self.values.assume(
+            Text("Loops that end when data of the device says so go on to their other bound.")
+        )
+        return wanted
 
     # ---- writing down -------------------------------------------------------------------
 
@@ -478,6 +500,13 @@ def _accumulates_in_backward(args: Any) -> bool:
     )
 
 
+def _rule_or_not_strict() -> Text:
+    return Text(
+        "Give it one with torch.library.register_fake, or leave out --strict to "
+        "estimate it as a copy of its inputs."
+    )
+
+
 def _is_sparse(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is not torch.strided
 
@@ -488,5 +517,7 @@ def _like_its_base(base: Any, out: Any) -> None:
         out.requires_grad_(True)
 
 
-def _moved(specs: tuple[TensorSpec, ...], storages: list[int]) -> tuple[TensorSpec, ...]:
-    return tuple(replace(s, device="device") if s.storage in storages else s for s in specs)
+def _moved(
+    specs: tuple[TensorSpec, ...], storages: list[int], device: Any
+) -> tuple[TensorSpec, ...]:
+    return tuple(replace(s, device=device) if s.storage in storages else s for s in specs)

@@ -64,6 +64,8 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         )
     given = [t for t in flat(args) if isinstance(t, torch.Tensor) and t.layout is torch.sparse_coo]
     base = facts.name.removeprefix("aten::")
+    if base == "add_" and given and args[0].layout is torch.strided:
+        return args[0]  # as plain SGD adds a sparse gradient
     if facts.writes or not given or base in _PLAIN or base.startswith("_sparse_coo"):
         return NotImplemented
     if base == "_sparse_sum":

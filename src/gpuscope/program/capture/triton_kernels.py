@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ def install(patch: Patches, recorder: Any) -> None:
         patch.set(torch.utils._triton, "has_triton_package", lambda: False, only_if_present=True)
     else:
         patch.on_undo(when_imported("triton", lambda: _replace_runs(patch, launched)))
+        patch.on_undo(when_imported("triton.testing", lambda: _replace_timing(patch)))
     # `wrap_triton(kernel)` is the kernel itself, as in PyTorch's own eager mode; code may hold the
     # function by name already.
     wrap = getattr(torch.library, "wrap_triton", None)
@@ -62,6 +64,14 @@ def _replace_runs(patch: Patches, launched: Any) -> None:
 
     for owner in (jit.JITFunction, autotuner.Autotuner, autotuner.Heuristics):
         patch.set(owner, "run", run)
+
+
+def _replace_timing(patch: Patches) -> None:
+    """Triton asks its driver for a device to time on."""
+    from gpuscope.program.capture.triton_bench import do_bench
+
+    for name in ("do_bench", "do_bench_cudagraph"):
+        patch.set(sys.modules["triton.testing"], name, do_bench, only_if_present=True)
 
 
 def body(name: str) -> Any:

@@ -103,7 +103,7 @@ class _Module(types.ModuleType):
             raise AttributeError(name)
         if name in _KNOWN:
             return _KNOWN[name]
-        return _Anything(f"{self.__name__}.{name}")
+        return _timing() if name in _TIMING else _Anything(f"{self.__name__}.{name}")
 
 
 class _Anything:
@@ -115,7 +115,7 @@ class _Anything:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Anything(f"{self._name}.{name}")
+        return _timing() if name in _TIMING else _Anything(f"{self._name}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self
@@ -226,6 +226,15 @@ _KNOWN: dict[str, Any] = {
     "next_power_of_2": _next_power_of_2,
     "JITFunction": _Kernel,
 }
+
+
+_TIMING = ("do_bench", "do_bench_cudagraph")
+
+
+def _timing() -> Any:
+    from gpuscope.program.capture import triton_bench
+
+    return triton_bench.do_bench
 
 
 def _asked_by_itself() -> bool:

@@ -64,6 +64,11 @@ class Values:
             else:
                 self.by_storage[storage] = known
 
+    def knows(self, storage: int) -> bool:
+        """Whether every element's value is known, or taken for known."""
+        known = self.by_storage.get(storage)
+        return known is not None and known.fill is not None
+
     def scalar(self, storage: int, dtype: torch.dtype) -> Any:
         """The value that `.item()` returns."""
         known = self.by_storage.get(storage)

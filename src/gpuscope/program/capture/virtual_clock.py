@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gpuscope.program.capture.streams import Points
 from gpuscope.program.script.prices import Prices
 from gpuscope.program.types import Op
 
@@ -43,6 +44,7 @@ class VirtualClock:
         self._begun: defaultdict[int, deque[float]] = defaultdict(
             lambda: deque(maxlen=_QUEUE_DEPTH)
         )
+        self._over: dict[int, float] = {}
         self._calls = self._instructions = 0
 
     def heard(self, op: Op) -> None:
@@ -51,13 +53,15 @@ class VirtualClock:
         price = prices.of(op)
         self._host_s += price.host_s
         self._calls, self._instructions = self._python()
+        order = self._recorder.order
+        waited = max((self._over.get(order.base + w, 0.0) for w in op.waits), default=0.0)
         for stream, seconds in price.device:
             begun = self._begun[stream]
             if len(begun) == _QUEUE_DEPTH:
                 self._host_s = max(self._host_s, begun[0])
-            begin = max(self._host_s + prices.latency_s, self._ends[stream] + prices.gap_s)
+            begin = max(self._host_s + prices.latency_s, self._ends[stream] + prices.gap_s, waited)
             begun.append(begin)
-            self._ends[stream] = begin + seconds
+            self._over[order.clock - 1] = self._ends[stream] = begin + seconds
         if op.sync:
             self._host_s = max(self._host_s, self._done_s() + prices.latency_s)
         self._host_s += price.after_s
@@ -71,9 +75,10 @@ class VirtualClock:
         self._calls, self._instructions = calls, instructions
         return self._host_s
 
-    def event_s(self, stream: int) -> float:
-        """When a stream comes to an event that is recorded now."""
-        return max(self.host_s(), self._ends[stream])
+    def event_s(self, stream: int, points: Points) -> float:
+        """When a stream comes to an event that is recorded now and stands for these points."""
+        waited = (self._over.get(number, 0.0) for number in points.values())
+        return max(self.host_s(), self._ends[stream], *waited)
 
     def sleep(self, seconds: float) -> None:
         """Nothing is done for some seconds."""
@@ -113,7 +118,8 @@ def shown(prices: Prices, recorder: Any) -> Iterator[None]:
             properties = cuda.get_device_properties()
             total = prices.device_bytes
             patch.set(cuda, "get_device_name", lambda device=None: prices.device_name)
-            patch.set(properties, "name", prices.device_name)
+            patch.everywhere(properties, "name", prices.device_name)
+            patch.everywhere(properties, "total_memory", total)
             patch.set(
                 cuda,
                 "mem_get_info",
