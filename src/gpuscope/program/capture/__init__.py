@@ -158,7 +158,6 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
     from gpuscope.program.capture import (
         autocast,
         compiled,
-        compressed,
         conversions,
         cuda,
         data_loading,
@@ -199,7 +198,6 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         fakes.use_device(0 if world is None else world.local_rank)
         distributed.install(patch, recorder, world)
         conversions.install(patch, recorder)
-        compressed.install(patch, recorder)
         compiled.install(patch, recorder)
         foreign.install(patch, recorder)
         selective.install(patch)

@@ -309,6 +309,32 @@ def _formatted(self: torch.Tensor, spec: str) -> str:
     return str(_ORIGINAL_FORMAT(self, spec))
 
 
+def _compressed(recorder: Any, name: str) -> Any:
+    """A function of `compressed`, which few programs need."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        from gpuscope.program.capture import compressed
+
+        return getattr(compressed, name)(recorder, *args, **kwargs)
+
+    return call
+
+
+def _sparse_conversions(patch: Patches, recorder: Any) -> None:
+    to_sparse, converted = torch.Tensor.to_sparse, _compressed(recorder, "converted")
+
+    def any_layout(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("layout") in (torch.sparse_csr, torch.sparse_csc):
+            return converted(self)
+        return to_sparse(self, *args, **kwargs)
+
+    patch.set(torch, "sparse_csr_tensor", _compressed(recorder, "csr"))
+    patch.set(torch, "sparse_csc_tensor", _compressed(recorder, "csc"))
+    patch.set(torch.Tensor, "to_sparse_csr", converted)
+    patch.set(torch.Tensor, "to_sparse_csc", converted)
+    patch.set(torch.Tensor, "to_sparse", any_layout)
+
+
 def install(patch: Patches, recorder: Any) -> None:
     """Put the conversions in place.
 
@@ -331,6 +357,7 @@ def install(patch: Patches, recorder: Any) -> None:
     patch.set(FakeTensor, "tolist", tolist)
     patch.set(FakeTensor, "__deepcopy__", _deepcopied)
     patch.set(torch.Tensor, "__format__", _formatted)
+    _sparse_conversions(patch, recorder)
     patch.on_undo(_device_constructors.cache_clear)  # it lists what is put in place here
     for name in ("tensor", "as_tensor", "asarray"):
         patch.set(torch, name, _from_data(getattr(torch, name)))

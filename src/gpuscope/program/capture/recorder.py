@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
-from gpuscope.program.capture import comparisons, dynamic, loops, named_kernels, triton_kernels
+from gpuscope.program.capture import dynamic, named_kernels, triton_kernels
 from gpuscope.program.capture.calls import (
     COPIES,
     Facts,
@@ -166,8 +166,12 @@ class Recorder(StepWriter, TorchDispatchMode):
         if facts.name == "aten::_local_scalar_dense":
             return self._item(facts, args)
         if facts.name in ("aten::equal", "aten::allclose"):
+            from gpuscope.program.capture import comparisons
+
             return comparisons.equal(self, func, facts, args, kwargs)
         if facts.name == "aten::_euclidean_dist":
+            from gpuscope.program.capture import comparisons
+
             with self:
                 return comparisons.distance(*args)
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
@@ -393,6 +397,8 @@ class Recorder(StepWriter, TorchDispatchMode):
             self.watch.read()
         storage = self._storage_id(tensor)
         if tensor.dtype is torch.bool and not self.values.knows(storage):
+            from gpuscope.program.capture import loops
+
             wanted = loops.keeps_going()
             if wanted is not None:
                 return self.flag_of_loop(wanted)
