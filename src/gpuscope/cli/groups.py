@@ -6,16 +6,21 @@ A command names the group that it wants and is given what the group makes of its
     def predict_command(target: WorkloadArgument, *, options: Options, outputs: Where) -> None: ...
 
 where `Options = Annotated[WorkloadOptions, Group(...)]`. On the command line there are the members.
+
+What is written there is taken without typer's validators where that is the same (`AsGiven`). typer
+has pydantic check every option, given or not; to import it for that is a tenth of what an answer
+takes about a program that is kept. What is absent, plain text and small whole numbers need no
+check; everything else gets typer's. Where typer has no such place, nothing changes.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
-__all__ = ["Group", "grouped"]
+__all__ = ["AsGiven", "Group", "grouped", "take_as_given"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +86,50 @@ def _spread(
             yield inspect.Parameter(
                 member, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
             )
+
+
+_DIGITS = 9
+"""Of whole numbers that are read here."""
+
+
+class AsGiven:
+    """Stands where typer has a parameter's converter, until a value needs that."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return what the command gets for a value, as typer's converter does."""
+        several = param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        asked = param.type_descriptor
+        plain = asked.parameter_info.parser is None
+        if plain and asked.annotation is str and _text(value) and not several:
+            return value
+        texts = plain and several and asked.annotation == list[str]
+        if texts and isinstance(value, list | tuple) and all(map(_text, value)):
+            return list(value)
+        if plain and asked.annotation is int and _whole(value, asked.parameter_info):
+            return int(value)
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _text(value: object) -> TypeGuard[str]:
+    return type(value) is str and value.isascii()
+
+
+def _whole(value: Any, limits: Any) -> bool:
+    """Whether it is a whole number within its limits, written as Python writes it."""
+    if not _text(value) or not value.isdigit() or len(value) > _DIGITS or limits.clamp:
+        return False
+    low, high = limits.min, limits.max
+    number = int(value)
+    inside: bool = (low is None or number >= low) and (high is None or number <= high)
+    return inside and str(number) == value
+
+
+def take_as_given(parameters: Iterable[Any]) -> None:
+    """Let a command's parameters be taken as they are where that is the same."""
+    for each in parameters:
+        known = hasattr(each, "get_runtime_param") and hasattr(each, "type_descriptor")
+        if known and getattr(each, "_runtime_param", each) is None:
+            each._runtime_param = AsGiven()

@@ -19,6 +19,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 from gpuscope.cli import language_of
+from gpuscope.cli.groups import take_as_given
 from gpuscope.document.language import translated
 from gpuscope.document.printable import behind_doors
 from gpuscope.document.text import Text
@@ -80,6 +81,7 @@ class SpokenGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Hand a `--lang` that stands before the command's name on to the command."""
+        take_as_given(self.get_params(ctx))
         own, at = list(args), 0
         asked: list[str] = []
         while at < len(own) and own[at].startswith("-"):
@@ -89,6 +91,13 @@ class SpokenGroup(TyperGroup):
             else:
                 at += 1
         return super().parse_args(ctx, own[: at + 1] + asked + own[at + 1 :] if own[at:] else own)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, whose values are checked where they need it."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None and ctx is not None:
+            take_as_given(found.get_params(ctx))
+        return found
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, each with what it does: whole sentences, to be looked up."""
