@@ -99,6 +99,7 @@ validate-serving: $(STAMP)
 validate: $(STAMP)
 	$(BIN)/python validation/kinds.py
 	$(BIN)/python -m benchmarks.harvest.judge --share 4
+	$(BIN)/python validation/unseen.py judge
 	$(BIN)/python validation/table.py
 
 # Programs of the world: captured, predicted, held against a real run on the CPU; docs/coverage.md.
