@@ -34,6 +34,7 @@ from gpuscope.program.models.parallel.checks import plan_of  # noqa: E402
 from gpuscope.program.models.parallel.size import TransformerSize  # noqa: E402
 
 RESULTS = HERE / "results" / "published.json"
+SERVED = HERE / "results" / "serving_choice.json"
 DOCS = HERE.parent / "docs"
 
 LEAST_ROWS = 3
@@ -239,7 +240,32 @@ def page(lang: str, loose: Sequence[Answer], strict: Sequence[Answer], fits: Seq
     count, by_bound, by_estimate = fits
     told = words["memory"].format(count=count, bound=by_bound, estimate=by_estimate)
     parts += [told, words["worst"], _groups(words, loose), words["left"]]
+    parts += _served(words, json.loads(SERVED.read_text("utf-8")))
     return "\n\n".join(parts) + "\n"
+
+
+def _served(words: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """The section of serving, of what `serving_choice.py` wrote."""
+    some, everything = found["answered in full"], found["all"]["expected tokens"]
+    lines = [words["serving_head"], "|---|---:|---:|---:|---:|"]
+    rules = [rule for rule in some if rule != "groups"]
+    for name, rule in zip(words["serving_rules"], rules, strict=True):
+        told = some[rule]
+        cells = (_percent(told.get(key)) for key in ("broken", "regret_mean", "regret_median"))
+        lines.append(f"| {name} | {told['questions']} | " + " | ".join(cells) + " |")
+    intro = words["serving_intro"].format(
+        rows=found["rows"], answered=found["answered"], error=_percent(found["tpot_median_error"])
+    )
+    read = words["serving_read"].format(
+        groups=found["groups"] - some["groups"],
+        broken=_percent(everything["broken"]),
+        mean=_percent(everything["regret_mean"]),
+    )
+    return [words["serving"], intro, "\n".join(lines), read]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}".replace("%", " %")
 
 
 def _summary(name: str, made: Sequence[Answer]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-TEXT: dict[str, dict[str, str]] = {
+from typing import Any
+
+TEXT: dict[str, dict[str, Any]] = {
     "en": {
         "title": "# What `plan` would have chosen\n\n[中文](plan-accuracy.zh-CN.md)",
         "intro": (
@@ -37,7 +39,9 @@ TEXT: dict[str, dict[str, str]] = {
             "fail on memory; but of all {count} published runs, the bound that rules "
             "candidates out (parameters and optimizer states alone) took {bound} for too "
             "large, and the quick estimate with activations, which only puts candidates last, "
-            "{estimate}: it is far too careful."
+            "{estimate} (103 while it took 45 bytes a feature for every block, before it counted "
+            "what a block keeps). Most that are left state no recomputation, or run software "
+            "that keeps less than PyTorch's own: fused losses, activations in float8."
         ),
         "worst": "## Every group",
         "head_groups": (
@@ -48,6 +52,36 @@ TEXT: dict[str, dict[str, str]] = {
             "of Qwen3 235B was measured with release 26.02 alone, at less than half of what "
             "is predicted, and the better plan of DeepSeek V3 on B200s with 26.04.01 alone. "
             "Software and plan changed together there, and a prediction knows no release."
+        ),
+        "serving": "## Serving",
+        "serving_intro": (
+            "Other people's serving points ([serving-accuracy.md](serving-accuracy.md)): a "
+            "question is a model, a system, a precision, two lengths and a limit of TPOT (10, "
+            "20, 30, 50 ms), the candidates are all that were measured, and which keep the limit "
+            "is not told. The rule takes the largest product of the probability to keep it and "
+            "of predicted tokens a second and device, by the quick score of "
+            "[plan.md](plan.md#serving). Regret is in measured tokens a second and device; a limit "
+            "broken by more than 10 % counts 100 %. Of {rows} rows {answered} are answered, with a "
+            "median error of TPOT of {error}. `python validation/serving_choice.py POINTS.csv "
+            "--write` makes the figures; the points are not part of this project."
+        ),
+        "serving_head": "| rule | questions | limit broken | regret, mean | regret, median |",
+        "serving_rules": (
+            "expected tokens (`plan`)",
+            "most in flight, feasible by the nearest known row",
+            "most in flight, feasible *known*",
+            "fewest devices, feasible *known*",
+            "chance",
+        ),
+        "serving_read": (
+            "The target (8 % broken, 12 % mean, 0 % median) is missed, the rule without knowledge "
+            "beats the nearest known row, and nothing was changed after these figures. With the "
+            "{groups} groups in which something is not answered (attention in data parallel, "
+            "linear attention), and no answer counted as 100 %: broken {broken}, mean regret "
+            "{mean}. On the rows that constants may be fitted on the same rule broke 13 % and lost "
+            "22 % (319 questions): models and systems that nothing was fitted on are harder. "
+            "AIConfigurator was not run on these questions: of these rows it answers half, with "
+            "a median error of TPOT of 17 %."
         ),
     },
     "zh": {
@@ -76,8 +110,9 @@ TEXT: dict[str, dict[str, str]] = {
         "memory": (
             "所选的方案能运行吗？这里的每个候选都运行过，所以规则不会在内存上出错；但在全部 "
             "{count} 次公布的运行中，用来排除候选的下界（只算参数和优化器状态）认为 {bound} "
-            "次太大，而含激活的快速估计（只把候选排到最后）认为 {estimate} 次太大：它过于谨慎"
-            "。"
+            "次太大，而含激活的快速估计（只把候选排到最后）认为 {estimate} 次太大（在它按每块"
+            "实际保留的内容计数之前，每特征一律取 45 字节时为 103 次）。余下的多数没有说明重计"
+            "算，或其软件比 PyTorch 自己的保留得更少：融合的损失、float8 的激活。"
         ),
         "worst": "## 每一组",
         "head_groups": "| 模型（来源） | 设备 | 方案/运行 | τ | 所选 | 测得最好的 | 遗憾 |",
@@ -85,6 +120,31 @@ TEXT: dict[str, dict[str, str]] = {
             "两个大的遗憾都是 256 个 Blackwell 设备上的混合专家模型：Qwen3 235B 的一个方案只"
             "用 26.02 版测过，不到预测速度的一半；DeepSeek V3 在 B200 上较好的方案只用 "
             "26.04.01 版测过。那里软件和方案一起改变，而预测不知道版本。"
+        ),
+        "serving": "## 推理服务",
+        "serving_intro": (
+            "他人测量的推理服务点（[serving-accuracy.zh-CN.md](serving-accuracy.zh-CN.md)）：一"
+            "个问题是模型、系统、精度、两个长度和 TPOT 的限制（10、20、30、50 ms），候选是所有"
+            "测过的配置，不告知哪些守住了限制。规则按 [plan.zh-CN.md](plan.zh-CN.md#推理服务) "
+            "的快速评分，取守住限制的概率与预测的每秒每设备 token 数之积最大的。遗憾按测得的每"
+            "秒每设备 token 数计；超出限制 10 % 以上算 100 %。{rows} 行中回答了 {answered} 行，"
+            "TPOT 误差的中位数为 {error}。`python validation/serving_choice.py POINTS.csv "
+            "--write` 生成这些数字；数据点不属于本项目。"
+        ),
+        "serving_head": "| 规则 | 问题数 | 超出限制 | 遗憾，平均 | 遗憾，中位数 |",
+        "serving_rules": (
+            "期望 token 数（`plan`）",
+            "并发最多，可行性取最近的已知行",
+            "并发最多，可行性*已知*",
+            "设备最少，可行性*已知*",
+            "随机",
+        ),
+        "serving_read": (
+            "目标（超出 8 %，平均 12 %，中位数 0 %）没有达到；没有先验知识的规则胜过最近的已知行"
+            "，得到这些数字之后没有再改动。若计入有候选未回答的 {groups} 组（数据并行的注意力、"
+            "线性注意力），且不回答算 100 %：超出 {broken}，平均遗憾 {mean}。在可以用来拟合常数"
+            "的行上，同一规则超出 13 %，损失 22 %（319 个问题）：没有拟合过的模型和系统更难。没"
+            "有在这些问题上运行 AIConfigurator：这些行它回答一半，TPOT 误差的中位数为 17 %。"
         ),
     },
 }

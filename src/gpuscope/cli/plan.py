@@ -1,4 +1,4 @@
-"""`gpuscope plan`: what to train a model on, and how it is split."""
+"""`gpuscope plan`: what to train, fine-tune or serve a model on, and how."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.fit import Method, Rank, Targets, show_tuning
 from gpuscope.cli.groups import grouped
+from gpuscope.cli.plan_serving import ServedLoad, show_serving
 from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
 
@@ -24,17 +25,18 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the `plan` command to the application."""
-    short = Text("Choose devices and a split for a training: time, cost, what fits.")
+    short = Text("Choose devices and a split to train, fine-tune or serve: time, cost, what fits.")
     app.command("plan", short_help=short)(grouped(plan_command))
 
 
 def plan_command(
     model: Annotated[str, typer.Argument(help=Text("A built-in decoder: llama-3.1-8b, ..."))],
     *,
-    task: Annotated[str, typer.Option(help=Text("train or finetune."))] = "train",
+    task: Annotated[str, typer.Option(help=Text("train, finetune or serve."))] = "train",
     method: Method = "lora",
     rank: Rank = 16,
     targets: Targets = "all-linear",
+    load: ServedLoad,
     on: Annotated[
         str, typer.Option("--on", help=Text("Devices to choose from: h100,h200."))
     ] = "h200",
@@ -61,7 +63,9 @@ def plan_command(
         str | None,
         typer.Option(
             "--for",
-            help=Text("Also write what starts it: torchtitan, accelerate, megatron or torchrun."),
+            help=Text(
+                "Also write what starts it: torchtitan, accelerate, megatron, torchrun, vllm."
+            ),
         ),
     ] = None,
     check: Annotated[
@@ -74,7 +78,7 @@ def plan_command(
     no_cache: NoCache = False,
     shown: WhereWithoutFigures,
 ) -> None:
-    """Choose devices, parallelism, micro-batch and recomputation to train or to fine-tune."""
+    """Choose devices, parallelism, batch and settings to train, to fine-tune or to serve."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.progress import progress
     from gpuscope.errors import InvalidValueError
@@ -86,6 +90,15 @@ def plan_command(
     from gpuscope.views.i18n import choose_language, tr
 
     whole = None if tokens is None else tokens_of(tokens)
+    if task == "serve":
+        if check is not None:
+            raise InvalidValueError(
+                Text("--check judges plans of trainings."),
+                Text("A serving plan is judged by: gpuscope serve"),
+                Text("Leave it out."),
+            )
+        show_serving(model, on, devices, load, simulate, prices, why, framework, shown)
+        return
     if task == "finetune":
         if framework is not None or check is not None:
             raise InvalidValueError(

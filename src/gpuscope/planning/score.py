@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuscope.planning.types import Candidate, Question
+from gpuscope.program.models.parallel.options import Software
+from gpuscope.program.models.parallel.size import TransformerSize
 
-__all__ = ["Scores", "score"]
+__all__ = ["Scores", "kept_bytes", "score"]
 
 Column = NDArray[np.float64]
 
@@ -31,11 +33,6 @@ BLOCK_OPS = 200
 
 ADAM_BYTES = 8.0
 """Two float32 moments a parameter (Rajbhandari et al., ZeRO, 2020, section 3)."""
-
-KEPT_BYTES = {"none": 45.0, "selective": 27.0, "full": 2.0}
-"""Bytes a token and feature that a block keeps for its backward pass: Korthikanti et al., 2022,
-have 34 for a narrower block (table 2); one simulated peak of Llama 3.1 8B has about 45. Selective
-recomputation: the same less the scores' share, a judgement."""
 
 AGAIN = {"none": 1.0, "selective": 1.06, "full": 4 / 3}
 """Work of a step with what is computed again, as a share of that without."""
@@ -68,7 +65,7 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
         question: what is asked.
         candidates: plans of its model.
     """
-    size, c = question.size, _columns(candidates)
+    size, c = question.size, _columns(question.size, candidates)
     layer = size.layer_parameters(size.layers - 1) - size.expert_parameters
     held = (layer / c["tp"] + size.expert_parameters / (c["ep"] * c["tp"])) * size.layers / c["pp"]
     held += (
@@ -81,9 +78,11 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     least_bytes = held * (4 / whole + ADAM_BYTES / states)
     tokens = question.seq / c["cp"] * c["microbatch"]
     in_flight = np.minimum(c["pp"], c["microbatches"])
-    kept = tokens * size.hidden * size.layers / c["pp"] / c["tp"] * c["kept"] * in_flight
-    logits = tokens * size.vocabulary / c["tp"] * LOGIT_BYTES
-    estimate_bytes = least_bytes + held * 4 / whole + kept + logits
+    kept = tokens * size.layers / c["pp"] / c["tp"] * c["kept"]
+    last = tokens / c["tp"] * np.maximum(size.vocabulary * LOGIT_BYTES, c["again_bytes"])
+    # The first stage has most micro-batches in flight, the last has one, and the scores.
+    passes = np.where(c["pp"] > 1, np.maximum(kept * in_flight, kept + last), kept + last)
+    estimate_bytes = least_bytes + held * 4 / whole + passes
 
     all_tokens = question.global_batch * question.seq
     scores_flops = 6 * size.layers * size.heads * size.head * question.seq  # causal
@@ -112,7 +111,34 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     return Scores(least_s, np.maximum(device_s, host_s), least_bytes, estimate_bytes)
 
 
-def _columns(candidates: Sequence[Candidate]) -> dict[str, Column]:
+def kept_bytes(size: TransformerSize, recompute: str) -> float:
+    """Bytes a token that a block keeps for its backward pass, counted as the programs keep them.
+
+    Everything is in bfloat16 unless said. Two norms keep input and result (an RMS norm written in
+    steps also its input in float32 and the cast). Queries, keys, values and the attention's result
+    are kept; of the feed-forward part the first products, what is activated, and its product with
+    the other. Experts add a copy of each token for each expert it goes to, on either way. Selective
+    recomputation keeps the results of products and of attention, full recomputation the input.
+
+    Args:
+        size: the model's.
+        recompute: "none", "selective" or "full".
+    """
+    if recompute == "full":
+        return 2.0 * size.hidden
+    heads = 2 * size.heads * size.head + 2 * size.kv_heads * size.head
+    experts, wide, copies = size.experts, size.ffn, 0
+    if experts is not None:
+        wide = experts.chosen * experts.ffn + experts.shared_ffn
+        copies = 2 * experts.chosen * size.hidden
+    if recompute == "selective":
+        return 2.0 * (3 * size.hidden + heads + (2 if size.gated else 1) * wide + copies)
+    steps = size.norm == "rms" and not Software().fused_norm
+    norms = (16 if steps else 8) * size.hidden
+    return norms + 2.0 * (heads + (4 if size.gated else 2) * wide + copies)
+
+
+def _columns(size: TransformerSize, candidates: Sequence[Candidate]) -> dict[str, Column]:
     """Each quantity of the candidates as a column."""
     plans = [each.plan for each in candidates]
     clusters = [each.cluster for each in candidates]
@@ -123,7 +149,9 @@ def _columns(candidates: Sequence[Candidate]) -> dict[str, Column]:
     columns["world"] = [plan.world_size for plan in plans]
     columns["full"] = [plan.fsdp in ("full", "hybrid") for plan in plans]
     columns["none"] = [plan.fsdp == "none" for plan in plans]
-    columns["kept"] = [KEPT_BYTES[plan.recompute] for plan in plans]
+    kept = {how: kept_bytes(size, how) for how in AGAIN}
+    columns["kept"] = [kept[plan.recompute] for plan in plans]
+    columns["again_bytes"] = [kept["none"] - kept[plan.recompute] for plan in plans]
     columns["again"] = [AGAIN[plan.recompute] for plan in plans]
     columns["bubble"] = [
         0.3 * (p.pp - 1) if p.schedule == "zb" else (p.pp - 1) / p.virtual for p in plans

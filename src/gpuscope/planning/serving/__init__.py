@@ -1,0 +1,1 @@
+"""What to serve on, and how: tensor parallelism, replicas, dtypes, budget of an iteration."""

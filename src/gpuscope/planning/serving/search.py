@@ -1,0 +1,284 @@
+"""Serving: candidates, their quick score, the best of them simulated, one chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from gpuscope.document.quantities import Number, Percent, Seconds
+from gpuscope.document.text import Text
+from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
+from gpuscope.hardware import Cluster
+from gpuscope.planning.question import clusters_of, size_of
+from gpuscope.planning.serving.steady import (
+    ERROR,
+    TTFT_ERROR,
+    Steady,
+    at_concurrency,
+    at_rate,
+    probability_below,
+)
+from gpuscope.planning.serving.types import Offered, ServingChoice, ServingPlan, ServingQuestion
+from gpuscope.planning.types import Rejected
+from gpuscope.program.models.settings import positive
+from gpuscope.serving.engine import engine
+from gpuscope.serving.lengths import parse_lengths
+from gpuscope.serving.metrics import metrics
+from gpuscope.serving.simulate import Deployment, deploy
+from gpuscope.serving.slo import parse_slo
+from gpuscope.serving.verb import load_of, serve_load
+
+__all__ = ["question_of_serving", "search_serving"]
+
+MAX_TOKENS = (2048, 8192)
+MAX_SEQUENCES = (64, 256)
+"""Settings of an iteration that are tried, besides the engine's own."""
+
+REQUESTS = 300
+"""Requests that a simulation serves."""
+
+OnChoice = Callable[[int, int, ServingChoice], None]
+
+
+def question_of_serving(
+    model: str,
+    *,
+    on: str | Sequence[str],
+    devices: str | int | Sequence[int],
+    rate: float,
+    input: str = "1024",
+    answer: str = "256",
+    slo: str | None = None,
+    engine_name: str = "vllm",
+    dtype: str = "bfloat16",
+    kv_dtype: str = "bfloat16",
+    simulate: int = 3,
+    prices: Path | None = None,
+) -> ServingQuestion:
+    """Check everything.
+
+    Args:
+        model: name of a built-in decoder.
+        on, devices, prices: as `gpuscope.planning.search.plan` takes them.
+        rate: requests each second.
+        input, answer: tokens of a prompt and of an answer, as `serve` takes them.
+        slo: limits: "ttft<1s,tpot<20ms".
+        engine_name: of the profile.
+        dtype, kv_dtype: that may be taken, separated by commas.
+        simulate: how many candidates are simulated.
+
+    Raises:
+        UnknownNameError, InvalidValueError, UnsupportedError: as there.
+    """
+    positive("simulate", simulate)
+    if not 0 < rate < float("inf"):
+        raise InvalidValueError(
+            Text("No load is given."),
+            Text("What has to be served decides how many devices it takes."),
+            Text("Type for example: --rate 6"),
+        )
+    engine(engine_name)
+    return ServingQuestion(
+        model=model,
+        size=size_of(model),
+        clusters=clusters_of(on, devices, prices),
+        engine=engine_name,
+        prompt=max(1, round(parse_lengths(input).mean)),
+        answer=max(1, round(parse_lengths(answer).mean)),
+        rate_per_s=rate,
+        limits=parse_slo(slo) if slo else (),
+        dtypes=_words(dtype),
+        kv_dtypes=_words(kv_dtype),
+        simulated=simulate,
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) or (text,)
+
+
+def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None) -> ServingPlan:
+    """Answer a checked question; interrupted, with the best so far.
+
+    Args:
+        question: what `question_of_serving` gave.
+        on_choice: told of each before it is simulated: number, how many, which.
+
+    Raises:
+        DoesNotFitError: the model fits on none of the devices.
+    """
+    offered: list[Offered] = []
+    rejected: list[Rejected] = []
+    why: GpuscopeError | None = None
+    for choice in _choices(question):
+        try:
+            each = _scored(question, choice)
+        except GpuscopeError as error:
+            kind = "memory" if isinstance(error, DoesNotFitError) else "layout"
+            rejected.append(Rejected(_name(choice), kind, error.what))
+            why = error
+            continue
+        if each.headroom < 1:
+            rejected.append(Rejected(_name(choice), "overloaded", _overloaded(question, each)))
+        else:
+            offered.append(each)
+    if not offered and why is not None and all(r.kind != "overloaded" for r in rejected):
+        raise why
+    offered = _each_layout_first(sorted(offered, key=lambda each: _order(question, each)))
+    judged: list[Offered] = []
+    complete = True
+    for number, each in enumerate(offered[: question.simulated], start=1):
+        try:
+            if on_choice:
+                on_choice(number, question.simulated, each.choice)
+            judged.append(_simulated(question, each))
+        except KeyboardInterrupt:
+            if not judged:
+                raise
+            complete = False
+            break
+    left = offered[len(judged) :]
+    rejected += [Rejected(_name(each.choice), "not_simulated", _left(each)) for each in left]
+    judged.sort(key=lambda each: _order(question, each))
+    sure = [each for each in judged if each.feasible >= question.certainty]
+    return ServingPlan(
+        question=question,
+        best=sure[0] if sure else None,
+        nearest=None if sure else max(judged, key=lambda each: each.feasible, default=None),
+        judged=tuple(judged),
+        rejected=tuple(rejected),
+        candidates=len(offered) + len(rejected) - len(left),
+        complete=complete,
+    )
+
+
+def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
+    """Every way to use every cluster; settings of an iteration beside the engine's own."""
+    profile = engine(question.engine)
+    tokens = sorted({*MAX_TOKENS, profile.max_tokens})
+    sequences = sorted({*MAX_SEQUENCES, profile.max_sequences})
+    for cluster in question.clusters:
+        for tp in (2**n for n in range(cluster.devices_per_node.bit_length())):
+            if cluster.n_devices % tp or tp > cluster.devices_per_node:
+                continue
+            for dtype, kv, most, at_once in product(
+                question.dtypes, question.kv_dtypes, tokens, sequences
+            ):
+                yield ServingChoice(cluster, tp, cluster.n_devices // tp, dtype, kv, most, at_once)
+
+
+def _deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:
+    profile = engine(question.engine)
+    return deploy(
+        question.model,
+        question.size,
+        choice.cluster,
+        replace(profile, max_tokens=choice.max_tokens, max_sequences=choice.max_sequences),
+        dtype=choice.dtype,
+        tp=choice.tp,
+        replicas=choice.replicas,
+        cache_bytes=1.0 if choice.kv_dtype.startswith("fp8") else 2.0,
+    )
+
+
+def _scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
+    """By a steady iteration: mean latencies, and what it could serve at most."""
+    found = _deployed(question, choice)
+    prompt, answer = question.prompt, question.answer
+    full = at_concurrency(found, prompt, answer, 4.0 * choice.max_sequences)
+    own = question.rate_per_s / choice.replicas
+    headroom = full.tokens_per_s / answer / own
+    steady = at_rate(found, prompt, answer, own) or full
+    return Offered(
+        choice=choice,
+        ttft_s=steady.ttft_s,
+        tpot_s=steady.tpot_s,
+        headroom=headroom,
+        feasible=_feasible(question, steady, headroom),
+        usd_per_million=_usd(question, choice.cluster),
+        scored_tpot_s=steady.tpot_s,
+    )
+
+
+def _simulated(question: ServingQuestion, each: Offered) -> Offered:
+    """The same request by request: what nine in ten of them get."""
+    found = _deployed(question, each.choice)
+    (load,) = load_of(
+        "poisson", rate=question.rate_per_s, concurrency=(), input=str(question.prompt),
+        output=str(question.answer), requests=REQUESTS, seed=0,
+    )  # fmt: skip
+    told = metrics(serve_load(found, load))
+    tpot_s, ttft_s = told.tpot.p90_s or each.tpot_s, told.ttft.p90_s or each.ttft_s
+    steady = Steady(0.0, tpot_s, ttft_s, 0.0)
+    return replace(
+        each,
+        ttft_s=ttft_s,
+        tpot_s=tpot_s,
+        feasible=_feasible(question, steady, each.headroom),
+        simulated=True,
+    )
+
+
+def _feasible(question: ServingQuestion, steady: Steady, headroom: float) -> float:
+    """The least of the probabilities: errors of one deployment are taken to go together."""
+    whole_s = steady.ttft_s + question.answer * steady.tpot_s
+    kept = [probability_below(1.0, headroom)]
+    for limit in question.limits:
+        predicted = {"ttft": steady.ttft_s, "tpot": steady.tpot_s, "e2e": whole_s}[limit.metric]
+        error = TTFT_ERROR if limit.metric == "ttft" else ERROR
+        kept.append(probability_below(predicted, limit.seconds, error))
+    return min(kept)
+
+
+def _usd(question: ServingQuestion, cluster: Cluster) -> float | None:
+    price = cluster.price_usd_per_hour
+    tokens = question.rate_per_s * question.answer * 3600
+    return None if price is None else price / tokens * 1e6
+
+
+def _order(question: ServingQuestion, each: Offered) -> tuple[object, ...]:
+    """What is sure enough first, then the cheapest, the fewest devices, the surest."""
+    sure = each.feasible >= question.certainty
+    price = each.usd_per_million
+    cost = (price is None, price or 0.0) if sure else (False, -each.feasible)
+    profile, choice = engine(question.engine), each.choice
+    other = (choice.max_tokens != profile.max_tokens) + (
+        choice.max_sequences != profile.max_sequences
+    )
+    return (
+        not sure, *cost, choice.cluster.n_devices, -round(each.feasible, 2), other, choice.words,
+    )  # fmt: skip
+
+
+def _each_layout_first(offered: Sequence[Offered]) -> list[Offered]:
+    """The best settings of each layout before all others."""
+    first: dict[object, Offered] = {}
+    for each in offered:
+        choice = each.choice
+        layout = choice.cluster.name, choice.tp, choice.dtype, choice.kv_dtype
+        first.setdefault(layout, each)
+    heads = list(first.values())
+    return heads + [each for each in offered if each not in heads]
+
+
+def _name(choice: ServingChoice) -> str:
+    return f"{choice.cluster.name}: {choice.words}"
+
+
+def _overloaded(question: ServingQuestion, each: Offered) -> Text:
+    return Text(
+        "It serves {most} requests a second at most; {rate} come.",
+        most=Number(each.headroom * question.rate_per_s, ".3g"),
+        rate=Number(question.rate_per_s, ".3g"),
+    )
+
+
+def _left(each: Offered) -> Text:
+    return Text(
+        "Not simulated: by the quick score TPOT {tpot}, TTFT {ttft}, {feasible} likely to do.",
+        tpot=Seconds(each.tpot_s),
+        ttft=Seconds(each.ttft_s),
+        feasible=Percent(each.feasible),
+    )

@@ -1,0 +1,131 @@
+"""What the parts of serving plans hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuscope.document.printable import short_repr
+from gpuscope.hardware import Cluster
+from gpuscope.planning.types import Rejected
+from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.serving.slo import Limit
+
+__all__ = ["Offered", "ServingChoice", "ServingPlan", "ServingQuestion"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingQuestion:
+    """What is asked.
+
+    Attributes:
+        model: name of a built-in decoder.
+        size: its size.
+        clusters: every device and number of devices that may be taken.
+        engine: name of an engine's profile.
+        prompt, answer: tokens of a request.
+        rate_per_s: requests each second that have to be served.
+        limits: what is promised; () is nothing but to keep up.
+        dtypes, kv_dtypes: of the weights, and of keys and values, that may be taken.
+        certainty: least probability to keep up and to keep every limit.
+        simulated: how many candidates are simulated.
+    """
+
+    model: str
+    size: TransformerSize
+    clusters: tuple[Cluster, ...]
+    engine: str
+    prompt: int
+    answer: int
+    rate_per_s: float
+    limits: tuple[Limit, ...]
+    dtypes: tuple[str, ...]
+    kv_dtypes: tuple[str, ...]
+    certainty: float = 0.8
+    simulated: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ServingChoice:
+    """One way to serve on one cluster.
+
+    Attributes:
+        cluster: all devices.
+        tp, replicas: how they are used.
+        dtype, kv_dtype: of the weights, and of keys and values.
+        max_tokens, max_sequences: of an iteration.
+    """
+
+    cluster: Cluster
+    tp: int
+    replicas: int
+    dtype: str
+    kv_dtype: str
+    max_tokens: int
+    max_sequences: int
+
+    def __repr__(self) -> str:
+        return short_repr(self, f"{self.cluster.name}: {self.words}")
+
+    @property
+    def words(self) -> str:
+        """As on a command line: "tp 2, replicas 2, fp8, max-tokens 8192, max-sequences 256"."""
+        parts = [f"tp {self.tp}"] if self.tp > 1 else []
+        parts += [f"replicas {self.replicas}"] if self.replicas > 1 else []
+        parts.append(self.dtype)
+        parts += [f"kv {self.kv_dtype}"] if self.kv_dtype != "bfloat16" else []
+        parts += [f"max-tokens {self.max_tokens}", f"max-sequences {self.max_sequences}"]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """A candidate with what it would be like.
+
+    Attributes:
+        choice: the candidate.
+        ttft_s, tpot_s: by the quick score the mean, simulated of nine in ten requests.
+        headroom: requests each second that it can serve, as a share of those that come.
+        feasible: probability to keep up and to keep every limit.
+        usd_per_million: of a million answer tokens at this rate; None where no price is known.
+        simulated: whether it was.
+        scored_tpot_s: by the quick score, which chose it.
+    """
+
+    choice: ServingChoice
+    ttft_s: float
+    tpot_s: float
+    headroom: float
+    feasible: float
+    usd_per_million: float | None
+    simulated: bool = False
+    scored_tpot_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingPlan:
+    """The answer.
+
+    Attributes:
+        question: what was asked.
+        best: the cheapest that is sure enough; None where none is.
+        nearest: the surest of all, where none is sure enough.
+        judged: all that were simulated, the cheapest first.
+        rejected: all that are out.
+        candidates: how many were scored.
+        complete: False where it was interrupted: the best so far.
+    """
+
+    question: ServingQuestion
+    best: Offered | None
+    nearest: Offered | None
+    judged: tuple[Offered, ...]
+    rejected: tuple[Rejected, ...]
+    candidates: int
+    complete: bool = True
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rejected candidates by kind."""
+        kinds = [each.kind for each in self.rejected]
+        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}

@@ -1,0 +1,136 @@
+"""Serving plans: what is tried, what is out by which number, what starts the choice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuscope.document.blocks import Table
+from gpuscope.errors import DoesNotFitError, InvalidValueError, UnknownNameError
+from gpuscope.hardware import parse_target
+from gpuscope.planning.serving.explanation import explained_serving
+from gpuscope.planning.serving.launch import launch_line
+from gpuscope.planning.serving.search import question_of_serving, search_serving
+from gpuscope.planning.serving.steady import at_concurrency, at_rate, probability_below
+from gpuscope.planning.serving.types import ServingChoice, ServingPlan, ServingQuestion
+from gpuscope.serving.arrivals import Load, make_requests
+from gpuscope.serving.engine import engine
+from gpuscope.serving.lengths import Lengths
+from gpuscope.serving.metrics import metrics
+from gpuscope.serving.simulate import Deployment, deploy, serve_requests
+
+
+def asked(**given: Any) -> ServingQuestion:
+    usual: dict[str, Any] = {
+        "on": "h100",
+        "devices": "1..2",
+        "rate": 4.0,
+        "input": "1024",
+        "answer": "128",
+        "slo": "tpot<50ms",
+        "simulate": 2,
+    }
+    return question_of_serving(given.pop("model", "llama-3.1-8b"), **{**usual, **given})
+
+
+@pytest.fixture(scope="module")
+def plan() -> ServingPlan:
+    return search_serving(asked())
+
+
+@pytest.fixture(scope="module")
+def found() -> Deployment:
+    question = asked()
+    return deploy("llama-3.1-8b", question.size, parse_target("h100"), engine("vllm"))
+
+
+def test_the_cheapest_that_is_sure_is_taken(plan: ServingPlan) -> None:
+    assert plan.best is not None
+    assert plan.best.choice.cluster.n_devices == 1
+    assert plan.best.feasible >= 0.8
+    assert all(each.simulated for each in plan.judged)
+    assert plan.candidates == len(plan.judged) + len(plan.rejected)
+    assert "Take" in str(explained_serving(plan).summary[0])
+
+
+def test_what_is_out_answers_with_its_number(plan: ServingPlan) -> None:
+    (table,) = explained_serving(plan, why="tp=2").sections[-1].blocks
+    assert isinstance(table, Table)
+    assert table.rows
+    assert all("TPOT" in str(row[1]) or "requests" in str(row[1]) for row in table.rows)
+    with pytest.raises(InvalidValueError, match="names no candidate"):
+        explained_serving(plan, why="tp=77")
+
+
+def test_a_limit_that_none_keeps_names_the_nearest() -> None:
+    plan = search_serving(asked(slo="tpot<1ms", devices=1, simulate=1))
+    assert plan.best is None
+    assert plan.nearest is not None
+    assert "nearest" in str(explained_serving(plan).summary[0])
+
+
+def test_too_many_requests_are_told_with_what_can_be_served() -> None:
+    plan = search_serving(asked(rate=5000.0, devices=1))
+    assert plan.judged == ()
+    assert set(plan.counts) <= {"overloaded", "layout"}
+    assert "5e+03 come" in str(plan.rejected[0].reason)
+
+
+def test_what_does_not_fit_at_all_is_an_error() -> None:
+    with pytest.raises(DoesNotFitError):
+        search_serving(asked(model="llama-3.1-70b", devices=1))
+
+
+def test_wrong_words_are_refused() -> None:
+    with pytest.raises(InvalidValueError, match="No load"):
+        asked(rate=0.0)
+    with pytest.raises(UnknownNameError):
+        asked(engine_name="triton")
+    with pytest.raises(InvalidValueError):
+        asked(slo="tpot<20")
+
+
+def test_a_looser_limit_or_fewer_requests_are_never_less_likely(plan: ServingPlan) -> None:
+    loose = search_serving(asked(slo="tpot<100ms"))
+    less = search_serving(asked(rate=2.0))
+    for other in (loose, less):
+        assert other.best is not None
+        assert plan.best is not None
+        assert (other.best.usd_per_million or 0) * (0.5 if other is less else 1) <= (
+            plan.best.usd_per_million or 0
+        ) * 1.001
+
+
+def test_equal_input_gives_equal_output(plan: ServingPlan) -> None:
+    assert search_serving(asked()) == plan
+
+
+def test_the_quick_score_is_near_the_simulator(found: Deployment) -> None:
+    load = Load(
+        input=Lengths("fixed", 1024), output=Lengths("fixed", 128), count=128, concurrency=16
+    )
+    told = metrics(serve_requests(found, make_requests(load)))
+    quick = at_concurrency(found, 1024, 128, 16)
+    assert quick.tpot_s == pytest.approx(told.tpot.mean_s, rel=0.25)
+    assert quick.tokens_per_s == pytest.approx(told.output_tokens_per_s, rel=0.25)
+
+
+def test_more_requests_take_longer_until_it_cannot_keep_up(found: Deployment) -> None:
+    steady = [at_rate(found, 1024, 128, rate) for rate in (0.5, 2.0, 8.0)]
+    times = [each.tpot_s for each in steady if each is not None]
+    assert times == sorted(times)
+    assert at_rate(found, 1024, 128, 1e6) is None
+    assert probability_below(0.02, 0.02) == pytest.approx(0.5)
+
+
+def test_lines_that_start_it_say_who_did_not_check_them() -> None:
+    choice = ServingChoice(parse_target("4xh100"), 2, 2, "fp8", "fp8", 8192, 256)
+    line = launch_line("llama-3.1-8b", choice, "vllm")
+    assert "not checked by vllm's own parser" in line
+    for part in ("--tensor-parallel-size 2", "--data-parallel-size 2", "--kv-cache-dtype fp8"):
+        assert part in line
+    assert "--tp 2" in launch_line("llama-3.1-8b", replace(choice), "sglang")
+    with pytest.raises(UnknownNameError):
+        launch_line("llama-3.1-8b", choice, "torchtitan")

@@ -1,0 +1,243 @@
+"""What `plan --task serve` would have chosen among serving points that others measured.
+
+    python validation/serving_choice.py POINTS.csv [--write]
+
+A question is a model, a system, a precision, two lengths and a limit of TPOT (10, 20, 30, 50 ms).
+The candidates are the measured rows of the cells with role `judge`; which of them keep the limit is
+not known to the rule. It takes the largest product of the probability to keep the limit and of
+predicted tokens a second and device. Regret is what is lost in measured tokens a second and device
+against the best that keeps the limit; a limit broken by more than 10 % counts 100 %.
+
+Rules beside it: the most requests in flight a device of those whose nearest row among the cells
+with role `fit` keeps the limit; knowing which candidates keep it, the most requests in flight a
+device, and the fewest devices; and chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import serving as points
+from gpuscope.errors import GpuscopeError
+from gpuscope.hardware import parse_target
+from gpuscope.planning.serving.steady import at_concurrency, probability_below
+from gpuscope.serving.engine import engine
+from gpuscope.serving.simulate import Deployment, deploy
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "validation" / "results" / "serving_choice.json"
+LIMITS_S = (0.010, 0.020, 0.030, 0.050)
+BROKEN = 1.1
+"""A TPOT of so many times the limit breaks it."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measured candidate; what is predicted is None where it is not answered."""
+
+    group: tuple[str, ...]
+    devices: int
+    concurrency: int
+    tpot_s: float
+    rate: float
+    predicted_s: float | None
+    predicted_rate: float | None
+    nearest_s: float | None = None
+
+
+def candidate(row: dict[str, str]) -> Point:
+    """One row, measured and predicted; rates are output tokens a second and device."""
+    tp = int(row["tp_size"]) * int(row["pp_size"] or 1)
+    devices = tp * max(1, int(row["attention_dp_size"] or 1)) if int(row["tp_size"]) == 1 else tp
+    places, isl, osl = int(row["concurrency"]), int(row["isl"]), int(row["osl"])
+    ttft_s, tpot_s = float(row["silicon_ttft_ms"]) / 1e3, float(row["silicon_tpot_ms"]) / 1e3
+    rate = places * osl / (ttft_s + tpot_s * (osl - 1)) / devices
+    name = row["model_path"].rpartition("/")[2].lower()
+    precision = row["gemm_quant_mode"] or row["precision"] or "bf16"
+    group = (name, row["system"], precision, str(isl), str(osl))
+    try:
+        found = deployed(
+            name, row["system"], points._ENGINES[row["backend"]], precision, tp,
+            max(1, int(row["moe_ep_size"] or 1)), int(row["attention_dp_size"] or 1),
+        )  # fmt: skip
+        steady = at_concurrency(found, round(0.9 * isl), round(0.9 * osl), places)
+    except (GpuscopeError, LookupError):
+        return Point(group, devices, places, tpot_s, rate, None, None)
+    return Point(group, devices, places, tpot_s, rate, steady.tpot_s, steady.tokens_per_s / devices)
+
+
+@lru_cache(maxsize=512)
+def deployed(
+    name: str, system: str, backend: str, precision: str, tp: int, ep: int, dp: int
+) -> Deployment:
+    """A priced deployment."""
+    if dp > 1:
+        raise LookupError("attention in data parallel, which is not modelled")
+    size = points._size(name)
+    cluster = parse_target(f"{tp}x{points._SYSTEMS[system]}")
+    long = replace(size, context=max(size.context, 1 << 18))
+    return deploy(name, long, cluster, engine(backend), dtype=precision, tp=tp, ep=ep)
+
+
+def with_nearest(rows: Sequence[dict[str, str]], known: Sequence[dict[str, str]]) -> list[float]:
+    """TPOT of the nearest row of other cells: sizes by their logarithm, words by a penalty."""
+
+    def place(row: dict[str, str]) -> tuple[Any, ...]:
+        try:
+            active = points._size(row["model_path"].rpartition("/")[2].lower()).active_parameters
+        except (GpuscopeError, LookupError):
+            active = 30_000_000_000
+        numbers = (int(row["tp_size"]), int(row["concurrency"]), int(row["isl"]), int(row["osl"]))
+        return (
+            [log2(active), *map(log2, numbers)],
+            (row["system"], row["precision"], row["backend"]),
+        )
+
+    told = [(*place(row), float(row["silicon_tpot_ms"]) / 1e3) for row in known]
+    out = []
+    for row in rows:
+        numbers, words = place(row)
+        out.append(
+            min(
+                (
+                    sum(abs(a - b) for a, b in zip(numbers, theirs, strict=True))
+                    + sum(a != b for a, b in zip(words, said, strict=True)),
+                    tpot_s,
+                )
+                for theirs, said, tpot_s in told
+            )[1]
+        )
+    return out
+
+
+Rule = Callable[[Sequence[Point], float], Point | None]
+
+
+def ours(some: Sequence[Point], limit_s: float) -> Point | None:
+    """The largest expected tokens a second and device."""
+    known = [p for p in some if p.predicted_s is not None]
+
+    def worth(p: Point) -> float:
+        assert p.predicted_s is not None
+        assert p.predicted_rate is not None
+        return probability_below(p.predicted_s, limit_s * BROKEN) * p.predicted_rate
+
+    return max(known, key=worth, default=None)
+
+
+def nearest(some: Sequence[Point], limit_s: float) -> Point | None:
+    """Of those whose nearest known row keeps the limit the most in flight a device."""
+    keep = [p for p in some if p.nearest_s is not None and p.nearest_s <= limit_s]
+    if not keep:
+        return min(some, key=lambda p: p.nearest_s or 0.0)
+    return max(keep, key=lambda p: p.concurrency / p.devices)
+
+
+def regrets(groups: Sequence[Sequence[Point]], rule: Rule) -> tuple[list[float], int, int]:
+    """Regret of each question; how many broke the limit, and how many had no answer."""
+    lost, broken, silent = [], 0, 0
+    for some in groups:
+        for limit_s in LIMITS_S:
+            feasible = [p for p in some if p.tpot_s <= limit_s]
+            if not feasible or len(some) < 2:
+                continue
+            chosen = rule(some, limit_s)
+            best = max(p.rate for p in feasible)
+            if chosen is None:
+                silent += 1
+                lost.append(1.0)
+            elif chosen.tpot_s > limit_s * BROKEN:
+                broken += 1
+                lost.append(1.0)
+            else:
+                lost.append(max(0.0, 1 - chosen.rate / best))
+    return lost, broken, silent
+
+
+def told(groups: Sequence[Sequence[Point]], rule: Rule) -> dict[str, float]:
+    """A rule's figures."""
+    lost, broken, silent = regrets(groups, rule)
+    return {
+        "questions": len(lost),
+        "broken": broken / len(lost),
+        "silent": silent / len(lost),
+        "regret_mean": statistics.fmean(lost),
+        "regret_median": statistics.median(lost),
+    }
+
+
+def known(pick: Callable[[Sequence[Point]], Point]) -> Rule:
+    """A rule that knows which candidates keep the limit."""
+    return lambda some, limit_s: pick([p for p in some if p.tpot_s <= limit_s])
+
+
+def chance(groups: Sequence[Sequence[Point]]) -> dict[str, float]:
+    """The mean over all candidates, whether they keep the limit or not."""
+    lost = []
+    for some in groups:
+        for limit_s in LIMITS_S:
+            feasible = [p.rate for p in some if p.tpot_s <= limit_s]
+            if feasible and len(some) > 1:
+                best = max(feasible)
+                each = [
+                    1.0 if p.tpot_s > limit_s * BROKEN else max(0.0, 1 - p.rate / best)
+                    for p in some
+                ]
+                lost.append(statistics.fmean(each))
+    return {"questions": len(lost), "regret_mean": statistics.fmean(lost)}
+
+
+def main() -> None:
+    """Ask every question, print every rule's figures, keep them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("points", type=Path)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    begun = time.monotonic()
+    rows = points.read(options.points, "judge", 1)
+    near = with_nearest(rows, points.read(options.points, "fit", 1))
+    made = [replace(candidate(row), nearest_s=n) for row, n in zip(rows, near, strict=True)]
+    groups: dict[tuple[str, ...], list[Point]] = defaultdict(list)
+    for point in made:
+        groups[point.group].append(point)
+    asked = list(groups.values())
+    whole = [some for some in asked if all(p.predicted_s is not None for p in some)]
+    off = [abs(p.predicted_s / p.tpot_s - 1) for p in made if p.predicted_s is not None]
+    found = {
+        "rows": len(rows),
+        "answered": len(off),
+        "tpot_median_error": statistics.median(off),
+        "groups": len(asked),
+        "all": {"expected tokens": told(asked, ours), "nearest row": told(asked, nearest)},
+        "answered in full": {
+            "groups": len(whole),
+            "expected tokens": told(whole, ours),
+            "nearest row": told(whole, nearest),
+            "most in flight, feasible known": told(
+                whole, known(lambda some: max(some, key=lambda p: p.concurrency / p.devices))
+            ),
+            "fewest devices, feasible known": told(
+                whole, known(lambda some: min(some, key=lambda p: (p.devices, -p.concurrency)))
+            ),
+            "chance": chance(whole),
+        },
+    }
+    print(f"{time.monotonic() - begun:.0f} s", file=sys.stderr)
+    print(json.dumps(found, indent=1))
+    if options.write:
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
