@@ -47,7 +47,7 @@ ALLOWED = {
     "kernel_lens": "errors hardware explanation",
     "learn": f"{_TO_RUNS} api explanation kernel_lens",
     "advice": f"{_TO_RUNS} atomic runtime capturing prediction api loading measurement explanation",
-    "planning": "errors hardware program cost timeline capturing api",
+    "planning": "errors hardware program cost timeline capturing api serving",
     "invariants": "errors hardware cost timeline analysis run",
     "serving": f"{_TO_RUNS} atomic capturing api loading measurement",
     "guarding": f"{_TO_RUNS} atomic api",

@@ -2,8 +2,8 @@
 
 With n answers being made, every iteration makes n tokens; a request makes `answer` of them, so
 n / answer requests end in it, and as many prompts come in. An iteration of that mean batch is
-priced as `gpuscope.serving` prices it, and Little's law closes the loop. No queue, no bursts: what is
-simulated afterwards has them.
+priced as `gpuscope.serving` prices it, and Little's law closes the loop. No queue, no bursts: what
+is simulated afterwards has them.
 """
 
 from __future__ import annotations
