@@ -152,6 +152,15 @@ def test_events_wait_for_other_streams(tmp_path: Path) -> None:
     assert int(said[3]) >= 64
 
 
+def test_tensors_are_printed_with_what_is_known(tmp_path: Path) -> None:
+    text = (
+        "import torch\nx = torch.ones(2, 3).cuda()\nprint(torch.arange(3) + 1, x @ x.T, sep=';')\n"
+    )
+    host, there = printed(tmp_path, text).strip().split(";")
+    assert host == "tensor([1, 2, 3])"
+    assert there == "tensor(..., device='cuda:0', size=(2, 2))"
+
+
 def test_triton_times_a_function(tmp_path: Path) -> None:
     assert 0.2 < float(printed(tmp_path, TIMED).split()[1]) < 0.6  # 17 GFLOP
 

@@ -309,6 +309,21 @@ def _formatted(self: torch.Tensor, spec: str) -> str:
     return str(_ORIGINAL_FORMAT(self, spec))
 
 
+def _shown(recorder: Any) -> Any:
+    """`print(x)`: values of the host's, and what is known of a tensor on the device."""
+    original = torch.Tensor.__repr__
+
+    def shown(self: torch.Tensor, **kwargs: Any) -> str:
+        if not isinstance(self, FakeTensor):
+            return original(self, **kwargs)
+        known = None if on_device(self) else recorder.host_values.read(self)
+        with no_dispatch():
+            told = original(self if known is None else known, **kwargs)
+        return told.replace("FakeTensor(", "tensor(", 1)
+
+    return shown
+
+
 def _compressed(recorder: Any, name: str) -> Any:
     """A function of `compressed`, which few programs need."""
 
@@ -357,6 +372,7 @@ def install(patch: Patches, recorder: Any) -> None:
     patch.set(FakeTensor, "tolist", tolist)
     patch.set(FakeTensor, "__deepcopy__", _deepcopied)
     patch.set(torch.Tensor, "__format__", _formatted)
+    patch.set(torch.Tensor, "__repr__", _shown(recorder))
     _sparse_conversions(patch, recorder)
     patch.on_undo(_device_constructors.cache_clear)  # it lists what is put in place here
     for name in ("tensor", "as_tensor", "asarray"):
