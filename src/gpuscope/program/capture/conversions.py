@@ -315,10 +315,10 @@ def _shown(recorder: Any) -> Any:
 
     def shown(self: torch.Tensor, **kwargs: Any) -> str:
         if not isinstance(self, FakeTensor):
-            return original(self, **kwargs)
+            return str(original(self, **kwargs))
         known = None if on_device(self) else recorder.host_values.read(self)
         with no_dispatch():
-            told = original(self if known is None else known, **kwargs)
+            told = str(original(self if known is None else known, **kwargs))
         return told.replace("FakeTensor(", "tensor(", 1)
 
     return shown
