@@ -128,7 +128,7 @@ class Replica:
             self._preempt()
             return
         tokens, pairs, ended = 0, 0.0, []
-        work, prefill, count = self.work, self.record.prefill, len(chosen.chunks)
+        work, prefill, worked = self.work, self.record.prefill, list[int]()
         for each, chunk in chosen.chunks:
             if each not in self.partial:
                 self._admit(each)
@@ -137,13 +137,16 @@ class Replica:
             self.blocks.take(self.asking.need(each, chunk))
             work.done[each] = have + chunk
             tokens += chunk
-            if have + chunk >= work.goal[each]:
-                ended.append(each)
+            worked.append(each)
+            if have + chunk < work.goal[each]:
+                break  # cut, or what the plan found in the cache had to make room in the meantime
+            ended.append(each)
+        count = len(worked)
         device = self.iteration_s(tokens, pairs, len(ended), decoding)
         took = self.engine.step_s(device, decoding + count, tokens)
         begun = self.now
         self.now += took
-        for each, _ in chosen.chunks:
+        for each in worked:
             prefill[each] += took
         alone = self.iteration_s(0, 0.0, 0, decoding) if decoding else 0.0
         rest = took - device
