@@ -57,6 +57,11 @@ def metadata(wheel: Path) -> Message:
         return message_from_bytes(archive.read(name))
 
 
+def test_an_index_would_take_it(wheel: Path) -> None:
+    pytest.importorskip("twine")
+    assert "PASSED" in run(sys.executable, "-m", "twine", "check", "--strict", wheel)
+
+
 def test_every_file_is_in_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
