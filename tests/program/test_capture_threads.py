@@ -513,3 +513,26 @@ def test_another_threads_module_does_not_end_the_look_at_a_folded_models_depth()
     thread.start()
     assert type(read_tree(build)).__name__ == "Tree"
     assert calls
+
+
+@pytest.mark.slow
+def test_plans_and_servings_beside_predictions_have_the_figures_of_one_thread() -> None:
+    def plan() -> object:
+        found = gs.plan("gpt2", on="h200", devices=1, global_batch=2, seq=64, simulate=1)
+        return found.best.candidate.words, found.best.value("time"), len(found.rejected)
+
+    def serve() -> object:
+        (run,) = gs.serve("gpt2", on="h200", rate=20.0, requests=20, input="64", output="16")
+        return run.served.finished_s.tolist()
+
+    def predict() -> object:
+        return gs.predict(workload(32), on="h200").step_time_s
+
+    verbs: list[Callable[[], object]] = [plan, serve, predict]
+    predict()  # loads parts of PyTorch, which set a variable and draw numbers
+    before = state()
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda verb: verb(), verbs * 2))
+    alone = [verb() for verb in verbs]
+    assert together == alone * 2
+    assert state() == before
