@@ -108,6 +108,10 @@ def test_some_settings(first: int) -> None:
         _tried(seed)
 
 
+def test_a_prompt_whose_cache_made_room_after_the_plan() -> None:
+    _tried(35109)
+
+
 @pytest.mark.slow
 def test_100_000_settings() -> None:
     for seed in range(100_000):
