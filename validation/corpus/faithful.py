@@ -114,6 +114,11 @@ class Watch(TorchDispatchMode):
                 decomposed = func.decompose(*args, **kwargs)
             if decomposed is not NotImplemented:
                 return decomposed
+        if name == "_euclidean_dist" and not self.hidden:
+            from gpuscope.program.capture.comparisons import distance
+
+            with self:  # what it calls below the dispatcher, on every device
+                return distance(*args)
         counted = not (
             self.hidden or namespace in ("prim", "profiler") or name in NO_WORK or func.is_view
         )
@@ -165,7 +170,12 @@ def _safe_softmax(tensors: list[tuple[str, tuple[int, ...]]]) -> list[str]:
     ]
 
 
-_APART = {"_grouped_mm": _apart, "_safe_softmax": _safe_softmax}
+def _product(tensors: list[tuple[str, tuple[int, ...]]]) -> list[str]:
+    """`matmul` of matrices, which arrives whole below autograd."""
+    return [told("mm" if all(len(shape) == 2 for _, shape in tensors) else "matmul", tensors)]
+
+
+_APART = {"_grouped_mm": _apart, "_safe_softmax": _safe_softmax, "matmul": _product}
 
 
 def _active() -> list[Any]:
