@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from io import StringIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text as Line
 
 from gpuscope.document.printable import one_line
@@ -14,6 +14,7 @@ from gpuscope.document.text import Text, plural, render
 from gpuscope.guarding.judge import FIELDS, Held, Judged, Report, change
 from gpuscope.guarding.settings import COUNTS
 from gpuscope.views.i18n import tr
+from gpuscope.views.terminal.console import WIDTH, Terminal
 from gpuscope.views.terminal.layout import left, right, table
 from gpuscope.views.words import word
 
@@ -66,7 +67,7 @@ def guard_plain(report: Report, lang: str = "en", update: str = UPDATE_COMMAND) 
         lang: "en" or "zh".
         update: the command that writes this baseline anew.
     """
-    console = Console(width=100, file=StringIO(), color_system=None)
+    console = Terminal(width=WIDTH, file=StringIO(), color_system=None)
     console.print(guard_terminal(report, lang, update))
     assert isinstance(console.file, StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
