@@ -58,7 +58,7 @@ _NAMES = {
 
 _SYSTEMS = {"h100_sxm": "h100", "h200_sxm": "h200", "b200_sxm": "b200", "b300_sxm": "b300",
             "gb200": "gb200"}  # fmt: skip
-_ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
+_ENGINES = {"vllm": "vllm-0.19", "sglang": "sglang", "trtllm": "tensorrt-llm"}
 
 
 @dataclass(frozen=True)

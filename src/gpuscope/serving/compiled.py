@@ -2,7 +2,8 @@
 
 What `Replica` does with `schedulers.vllm`, to the last bit, thirty times as fast; where blocks run
 out it gives up, and `Replica` serves the load from its beginning. Needs numba; the compiled code is
-kept beside this file, or in the user's cache.
+kept beside this file, or in the user's cache; numba makes it anew when this file changes, not when
+`compiled_cost` does.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-SCALE, HOST, HOST_SEQUENCE, HOST_TOKEN, SERIAL, OVERLAPPED = range(6)
+SCALE, HOST, HOST_SEQUENCE, HOST_TOKEN, OVERLAPPED = range(5)
+SERIAL, SERIAL_SEQUENCE, SERIAL_PROMPT, SERIAL_TOKEN = range(5, 9)
 """Of `Cost.figures`."""
 
 
@@ -46,8 +47,8 @@ def tables(cost: IterationCost, engine: Engine, limits: Limits) -> Cost:
     most = limits.max_sequences + 2
     largest = max(limits.max_tokens + most, cost.rounded(most) + 1)
     figures = (
-        cost.scale, engine.host_s, engine.host_sequence_s, engine.host_token_s, engine.serial_s,
-        engine.overlapped,
+        cost.scale, engine.host_s, engine.host_sequence_s, engine.host_token_s, engine.overlapped,
+        engine.serial_s, engine.serial_sequence_s, engine.serial_prompt_s, engine.serial_token_s,
     )  # fmt: skip
     return Cost(
         np.array([0.0, *(cost.dense_s(n) + cost.link_s(n) for n in range(1, largest))]),
@@ -107,6 +108,10 @@ def host_busy_s(cost: Cost, sequences: int, tokens: int) -> float:
 def step_s(cost: Cost, device: float, sequences: int, tokens: int) -> float:
     """As `Engine.step_s`."""
     host = host_busy_s(cost, sequences, tokens)
+    figures = cost.figures
+    serial = figures[SERIAL] + figures[SERIAL_SEQUENCE] * sequences + figures[SERIAL_TOKEN] * tokens
+    if tokens and sequences > 1:
+        serial += figures[SERIAL_PROMPT]
     if cost.figures[OVERLAPPED]:
-        return float(max(device, host) + cost.figures[SERIAL])
-    return float(device + host + cost.figures[SERIAL])
+        return float(max(device, host) + serial)
+    return float(device + host + serial)

@@ -33,7 +33,9 @@ class Engine:
         overlapped: the host prepares the next iteration while the device works on this one.
         host_s: of an iteration, for any batch; host_sequence_s: for each sequence in it;
             host_token_s: for each prompt token.
-        serial_s: of an iteration, that the device waits for even where overlapped.
+        serial_s: of an iteration, that the device waits for even where overlapped;
+            serial_sequence_s: for each sequence in it; serial_prompt_s: where prompt
+            tokens share it with others; serial_token_s: for each of these.
         request_s: of a request before it is in the queue: HTTP, words to tokens.
         reply_s: from the end of an iteration until its token is with the client.
         device_scale: on all device time, fitted.
@@ -64,6 +66,9 @@ class Engine:
     policies: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
     delay_s: float = 0.0
+    serial_sequence_s: float = 0.0
+    serial_prompt_s: float = 0.0
+    serial_token_s: float = 0.0
     device_scale: float = 1.0
     graph_sizes: tuple[int, ...] = ()
     fitted: str = ""
@@ -86,9 +91,12 @@ class Engine:
     def step_s(self, device_s: float, sequences: int, tokens: int) -> float:
         """An iteration, of what its device takes and what its host does."""
         host = self.host_busy_s(sequences, tokens)
+        serial = self.serial_s + self.serial_sequence_s * sequences + self.serial_token_s * tokens
+        if tokens and sequences > 1:
+            serial += self.serial_prompt_s
         if self.overlapped:
-            return max(device_s, host) + self.serial_s
-        return device_s + host + self.serial_s
+            return max(device_s, host) + serial
+        return device_s + host + serial
 
     def host_busy_s(self, sequences: int, tokens: int) -> float:
         """What the host does for an iteration."""

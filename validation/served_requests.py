@@ -1,0 +1,87 @@
+"""A real vLLM's requests, served again by the simulator, and its iterations priced, side by side.
+
+    python validation/served_requests.py [--write]
+
+The recording is validation/recordings/serving/vllm_h200.json.gz; runs whose `half` is "fit" may
+set constants of the profile, the others may not. Requests go in at the times at which they were
+sent, or at the recorded concurrency, with their own lengths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuscope.hardware import parse_target
+from gpuscope.program.models import find
+from gpuscope.serving.engine import engine
+from gpuscope.serving.requests import Requests
+from gpuscope.serving.simulate import Deployment, deploy, serve_requests
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDING = ROOT / "validation" / "recordings" / "serving" / "vllm_h200.json.gz"
+RESULTS = ROOT / "validation" / "results" / "served_requests.json"
+FIGURES = ("ttft_mean", "ttft_p50", "ttft_p99", "tpot_mean", "span")
+
+
+def figures(sent: Any, first: Any, finished: Any, output: Any) -> dict[str, float]:
+    """Of all requests of a run, milliseconds."""
+    ttft = np.asarray(first) - np.asarray(sent)
+    tpot = (np.asarray(finished) - np.asarray(first)) / np.maximum(np.asarray(output) - 1, 1)
+    span = np.max(finished) - np.min(sent)
+    found = (ttft.mean(), np.median(ttft), np.percentile(ttft, 99), tpot.mean(), span)
+    return {name: round(float(value), 3) for name, value in zip(FIGURES, found, strict=True)}
+
+
+def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
+    """One run beside its prediction."""
+    asked, told = recorded["asked"], recorded["requests"]
+    places = int(asked.get("concurrency", 0))
+    sent = np.asarray(told["sent_ms"])
+    requests = Requests(
+        np.zeros(len(sent)) if places else sent / 1e3,
+        np.asarray(told["input_tokens"]),
+        np.asarray(told["output_tokens"]),
+        concurrency=places,
+    )
+    served = serve_requests(found, requests).served
+    measured = figures(sent, told["first_ms"], told["finished_ms"], told["output_tokens"])
+    predicted = figures(
+        served.sent_s * 1e3, served.first_token_s * 1e3, served.finished_s * 1e3,
+        served.output_tokens,
+    )  # fmt: skip
+    errors = {name: round(predicted[name] / measured[name] - 1, 4) for name in FIGURES}
+    return {
+        "half": recorded["half"], "requests": len(sent),
+        "measured": measured, "predicted": predicted, "error": errors,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Serve all runs again, print them, keep the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    recording = json.loads(gzip.decompress(RECORDING.read_bytes()))
+    size = find(recording["model"]).size
+    assert size is not None
+    size_of = replace(size(), context=recording["settings"]["max_model_len"])
+    cluster = parse_target(recording["device"])
+    found = deploy(recording["model"], size_of, cluster, engine("vllm"))
+    told = {
+        "kv_blocks": {"measured": recording["kv_blocks"], "predicted": found.memory.blocks},
+        "runs": {name: run_of(each, found) for name, each in recording["runs"].items()},
+    }
+    print(json.dumps(told, indent=1))
+    if options.write:
+        RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
