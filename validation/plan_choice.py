@@ -247,6 +247,7 @@ def page(lang: str, loose: Sequence[Answer], strict: Sequence[Answer], fits: Seq
 def _served(words: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
     """The section of serving, of what `serving_choice.py` wrote."""
     some, everything = found["answered in full"], found["all"]["expected tokens"]
+    near = found["all"]["nearest row"]
     lines = [words["serving_head"], "|---|---:|---:|---:|---:|"]
     rules = [rule for rule in some if rule != "groups"]
     for name, rule in zip(words["serving_rules"], rules, strict=True):
@@ -260,6 +261,8 @@ def _served(words: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
         groups=found["groups"] - some["groups"],
         broken=_percent(everything["broken"]),
         mean=_percent(everything["regret_mean"]),
+        near_broken=_percent(near["broken"]),
+        near_mean=_percent(near["regret_mean"]),
     )
     return [words["serving"], intro, "\n".join(lines), read]
 

@@ -108,8 +108,9 @@ def test_equal_input_gives_equal_output(plan: ServingPlan) -> None:
 
 
 def test_the_quick_score_is_near_the_simulator(found: Deployment) -> None:
+    # Answers of one length would end, and prompts come, all at once: no steady load.
     load = Load(
-        input=Lengths("fixed", 1024), output=Lengths("fixed", 128), count=128, concurrency=16
+        input=Lengths("fixed", 1024), output=Lengths("uniform", 64, 192), count=256, concurrency=16
     )
     told = metrics(serve_requests(found, make_requests(load)))
     quick = at_concurrency(found, 1024, 128, 16)

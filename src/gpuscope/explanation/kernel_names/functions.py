@@ -4,7 +4,8 @@ One table a library, `functions_*.toml`: `library`, `about` (where it is written
 pattern of the namespaces that are its own; then its functions, the first whose pattern fits counts:
 
     [[function]]
-    match = 'softmax_warp_forward'      # of the whole name, or of its end with "::"; or a list
+    match = 'softmax_warp_forward'      # of the whole name, or of its end with "::"; or a list;
+                                        # with "<" also of how its first argument begins
     what = "Softmax of short rows, each by one warp in registers."
     arguments = ["inputs", "", { field = "mask", text = "masked: {value}" }]
 
@@ -59,6 +60,8 @@ class Function:
         if self.pattern.fullmatch(symbol.name):
             return True
         pattern = self.pattern.pattern
+        if "<" in pattern and self.pattern.match(f"{symbol.name}<{''.join(symbol.arguments[:1])}"):
+            return True
         return "::" in pattern and re.search(rf"(^|::)(?:{pattern})$", symbol.path) is not None
 
 

@@ -1,9 +1,10 @@
-"""A quick estimate of a deployment under a steady load: one mixed iteration, repeated.
+"""A quick estimate of a deployment under a steady load: two sorts of iterations, in their shares.
 
 With n answers being made, every iteration makes n tokens; a request makes `answer` of them, so
-n / answer requests end in it, and as many prompts come in. An iteration of that mean batch is
-priced as `gpuscope.serving` prices it, and Little's law closes the loop. No queue, no bursts: what
-is simulated afterwards has them.
+n / answer requests end in it, and as many prompts come in. A prompt comes whole, as far as the
+engine's budget goes, so that only a share of the iterations holds any. Both sorts are priced as
+`gpuscope.serving` prices them, and Little's law closes the loop. No queue, no bursts: what is
+simulated afterwards has them.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ def at_concurrency(found: Deployment, prompt: int, answer: int, places: float) -
     low, high = 0.0, most
     for _ in range(24):  # how many of them decode: the others are at their prompts
         n = (low + high) / 2
-        each_s = _iteration_s(found, prompt, answer, n, n * prompt / answer)
+        each_s = _mean_s(found, prompt, answer, n)
         if n * (1 + alone_s / (answer * each_s)) < most:
             low = n
         else:
             high = n
     n = max(high, 1e-3)
-    tpot_s = _iteration_s(found, prompt, answer, n, n * prompt / answer)
+    tpot_s = _mean_s(found, prompt, answer, n)
     whole_s = places * answer * tpot_s / n  # Little's law
     ttft_s = max(alone_s, whole_s - answer * tpot_s) + found.engine.request_s
     return Steady(n, tpot_s, ttft_s, n / tpot_s)
@@ -73,12 +74,12 @@ def at_rate(found: Deployment, prompt: int, answer: int, rate_per_s: float) -> S
     low, high = 0.0, most
     for _ in range(30):
         n = (low + high) / 2
-        each_s = _iteration_s(found, prompt, answer, n, n * prompt / answer)
+        each_s = _mean_s(found, prompt, answer, n)
         if n / (answer * each_s) < rate_per_s:
             low = n
         else:
             high = n
-    tpot_s = _iteration_s(found, prompt, answer, high, high * prompt / answer)
+    tpot_s = _mean_s(found, prompt, answer, high)
     if high / (answer * tpot_s) < rate_per_s * 0.999:
         return None
     ttft_s = _iteration_s(found, prompt, answer, high, prompt) + tpot_s / 2
@@ -88,6 +89,17 @@ def at_rate(found: Deployment, prompt: int, answer: int, rate_per_s: float) -> S
 def probability_below(predicted_s: float, limit_s: float, error: float = ERROR) -> float:
     """Probability that a latency keeps a limit, its error being log-normal."""
     return 0.5 * (1 + erf(log(limit_s / predicted_s) / error / sqrt(2)))
+
+
+def _mean_s(found: Deployment, prompt: int, answer: int, sequences: float) -> float:
+    """The mean iteration of so many answers being made, as many prompts coming as answers end."""
+    prefill = sequences * prompt / answer
+    share = min(1.0, prefill / min(prompt, found.engine.max_tokens))
+    decoding_s = _iteration_s(found, prompt, answer, sequences, 0.0)
+    if not share:
+        return decoding_s
+    mixed_s = _iteration_s(found, prompt, answer, sequences, prefill / share)
+    return share * mixed_s + (1.0 - share) * decoding_s
 
 
 def _iteration_s(
