@@ -301,7 +301,7 @@ def _curve(runs: Sequence[Serving], found: Sequence[Metrics]) -> Table:
     return Table(
         Text("Latency and throughput"),
         (
-            Column(Text("load")),
+            Column(Text("load asked for")),
             Column(verbatim("TTFT P50"), "s"),
             Column(verbatim("TTFT P99"), "s"),
             Column(verbatim("TPOT P50"), "s"),
