@@ -124,4 +124,6 @@ def test_wrong_words_are_refused() -> None:
         asked(targets="q,z")
     with pytest.raises(InvalidValueError):
         asked(rank=0)
+    with pytest.raises(InvalidValueError, match="0 tokens"):
+        asked(tokens=0.0)
     assert projections_of("q_proj,v_proj") == ("q", "v")

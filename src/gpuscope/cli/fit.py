@@ -15,7 +15,7 @@ from gpuscope.document.text import Text
 if TYPE_CHECKING:
     from gpuscope.cli.explanations import Shown
     from gpuscope.document.blocks import Explanation
-    from gpuscope.planning.tuning.types import Tuned, TuningQuestion
+    from gpuscope.planning.tuning.types import TuningQuestion
 
 # What does the work is imported when the command runs, so that --help stays fast.
 
@@ -73,27 +73,15 @@ def fit_command(
 def show_tuning(question: TuningQuestion, why: str | None, no_cache: bool, shown: Shown) -> None:
     """Answer a question of fine-tuning where the user wants it."""
     from gpuscope.capturing import keeping
-    from gpuscope.cli.progress import progress
+    from gpuscope.cli.simulating import simulating
     from gpuscope.planning.tuning.explanation import explained_tuning
     from gpuscope.planning.tuning.search import search_tuning
-    from gpuscope.views.i18n import choose_language, tr
+    from gpuscope.views.i18n import choose_language
 
     lang = choose_language(shown.lang)
 
     def make() -> Explanation:
-        with progress(shown.quiet) as say:
-
-            def tell(number: int, total: int, candidate: Tuned) -> None:
-                say(
-                    tr(
-                        "Simulating {plan} ({number} of {total}) …",
-                        lang,
-                        plan=f"{candidate.cluster.name}: {candidate.words}",
-                        number=number,
-                        total=total,
-                    )
-                )
-
+        with simulating(shown.quiet, lang) as tell:
             return explained_tuning(search_tuning(question, tell), why)
 
     with keeping(not no_cache):

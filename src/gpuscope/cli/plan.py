@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # What does the work is imported when the command runs, so that --help stays fast.
 
 
+_TASKS = ("train", "finetune", "serve")
+
+
 def register(app: typer.Typer) -> None:
     """Add the `plan` command to the application."""
     short = Text("Choose devices and a split to train, fine-tune or serve: time, cost, what fits.")
@@ -80,15 +83,18 @@ def plan_command(
 ) -> None:
     """Choose devices, parallelism, batch and settings to train, to fine-tune or to serve."""
     from gpuscope.capturing import keeping
-    from gpuscope.cli.progress import progress
-    from gpuscope.errors import InvalidValueError
+    from gpuscope.cli.simulating import simulating
+    from gpuscope.errors import InvalidValueError, UnknownNameError
     from gpuscope.planning.explanation import explained
     from gpuscope.planning.question import question_of, tokens_of
     from gpuscope.planning.search import search
     from gpuscope.planning.tuning.search import question_of_tuning
     from gpuscope.planning.writers import WRITERS
-    from gpuscope.views.i18n import choose_language, tr
+    from gpuscope.views.i18n import choose_language
 
+    if task not in _TASKS:
+        known = Text("Plans are made for: {names}.", names=", ".join(_TASKS))
+        raise UnknownNameError(Text("task"), task, _TASKS, known)
     whole = None if tokens is None else tokens_of(tokens)
     if task == "serve":
         if check is not None:
@@ -145,19 +151,7 @@ def plan_command(
     lang = choose_language(shown.lang)
 
     def make() -> Explanation:
-        with progress(shown.quiet) as say:
-
-            def tell(number: int, total: int, candidate: Candidate) -> None:
-                say(
-                    tr(
-                        "Simulating {plan} ({number} of {total}) …",
-                        lang,
-                        plan=f"{candidate.cluster.name}: {candidate.words}",
-                        number=number,
-                        total=total,
-                    )
-                )
-
+        with simulating(shown.quiet, lang) as tell:
             if check is not None:
                 return checked_plan(question, check, tell)
             return explained(search(question, tell), why, framework)

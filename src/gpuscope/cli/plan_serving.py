@@ -14,7 +14,6 @@ from gpuscope.document.text import Text
 if TYPE_CHECKING:
     from gpuscope.cli.explanations import Shown
     from gpuscope.document.blocks import Explanation
-    from gpuscope.planning.serving.types import ServingChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +77,12 @@ def show_serving(
 ) -> None:
     """Answer a question of serving where the user wants it."""
     from gpuscope.cli.explanations import show
-    from gpuscope.cli.progress import progress
+    from gpuscope.cli.simulating import simulating
     from gpuscope.planning.serving.explanation import explained_serving
     from gpuscope.planning.serving.launch import check_framework
     from gpuscope.planning.serving.search import question_of_serving, search_serving
     from gpuscope.serving.lengths import answer_and_file
-    from gpuscope.views.i18n import choose_language, tr
+    from gpuscope.views.i18n import choose_language
 
     answer, output = answer_and_file(load.answer, shown.output)
     lang = choose_language(shown.lang)
@@ -105,19 +104,7 @@ def show_serving(
     )
 
     def make() -> Explanation:
-        with progress(shown.quiet) as say:
-
-            def tell(number: int, total: int, choice: ServingChoice) -> None:
-                say(
-                    tr(
-                        "Simulating {plan} ({number} of {total}) …",
-                        lang,
-                        plan=f"{choice.cluster.name}: {choice.words}",
-                        number=number,
-                        total=total,
-                    )
-                )
-
+        with simulating(shown.quiet, lang) as tell:
             return explained_serving(search_serving(question, tell), why, framework)
 
     show(make, replace(shown, output=output))

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
-from typing import cast
 
-from gpuscope.document.blocks import (
-    Block,
-    Cell,
-    Code,
-    CodeLine,
-    Column,
-    Explanation,
-    Paragraph,
-    Section,
-    Table,
-)
-from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
+from gpuscope.document.blocks import Block, Cell, Column, Explanation, Paragraph, Section, Table
+from gpuscope.document.quantities import Bytes, Number, Seconds
 from gpuscope.document.text import Text
-from gpuscope.errors import InvalidValueError
 from gpuscope.planning.check import changed
-from gpuscope.planning.prices import told
+from gpuscope.planning.sentences import (
+    PEAK,
+    bound_to,
+    of_the_whole,
+    out,
+    simulated_step,
+    starts,
+    tied,
+    what_became,
+    what_it_holds,
+)
 from gpuscope.planning.types import Judged, Plan, Question, steps_of
 
 __all__ = ["assumed", "command", "explained"]
-
-MOST_ROWS = 20
-"""Rejected candidates that `--why` lists."""
-
-_KINDS = {
-    "layout": Text("cannot be split so"),
-    "memory": Text("does not fit"),
-    "slower": Text("slower even at the device's peak"),
-    "not_simulated": Text("others had the better quick score"),
-}
 
 _ASSUMPTIONS = (
     Text("All candidates train with AdamW in bfloat16 mixed precision, eagerly, as PyTorch does."),
@@ -42,8 +29,11 @@ _ASSUMPTIONS = (
         "Ties: errors of candidates on one device are taken to correlate by 0.9; across devices "
         "not at all."
     ),
-    Text("A peak is taken to be right within 2 % (one standard deviation)."),
+    PEAK,
 )
+
+
+_NAMES = "cp, dp, ep, fsdp, microbatch, pp, recompute, schedule, tp"
 
 
 def explained(plan: Plan, why: str | None = None, framework: str | None = None) -> Explanation:
@@ -62,15 +52,13 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
     sections = [
         Section(Text("The front"), (_table(Text("No other is better in all"), plan, plan.front),)),
         Section(Text("All that were simulated"), _neighbours(plan)),
-        Section(Text("What is out"), (_counts(plan),)),
+        out(plan.rejected, _judged_of(plan)),
     ]
     if why is not None:
-        sections.append(Section(Text("Why not {what}", what=why), (_why(plan, why),)))
+        said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
+        sections.append(what_became(why, said, plan.rejected, _NAMES, "--why tp=4,pp=2"))
     if framework is not None:
-        lines = plan.to(framework).rstrip("\n").split("\n")
-        numbered = tuple(CodeLine(n, line) for n, line in enumerate(lines, start=1))
-        written = Code(Text("For {framework}", framework=framework), "toml", numbered)
-        sections.append(Section(Text("What starts it"), (written,)))
+        sections.append(starts(framework, plan.to(framework), "toml"))
     return Explanation(
         "plan",
         Text(
@@ -88,7 +76,7 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
 
 
 def _summary(plan: Plan) -> tuple[Text, ...]:
-    best = plan.best
+    best, asked = plan.best, plan.question
     lines = [
         Text(
             "Take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
@@ -98,32 +86,10 @@ def _summary(plan: Plan) -> tuple[Text, ...]:
             low=Seconds(best.low_s),
             high=Seconds(best.high_s),
         ),
-        Text(
-            "Its fullest rank holds {peak} of {usable}: {fits} likely to fit.",
-            peak=Bytes(best.peak_bytes),
-            usable=Bytes(best.usable_bytes),
-            fits=Percent(best.fits),
-        ),
+        what_it_holds(best),
+        *of_the_whole(steps_of(asked.tokens, asked.global_batch, asked.seq), best),
+        *tied(plan.ties, plan.complete),
     ]
-    steps = steps_of(plan.question)
-    if steps is not None:
-        lines.append(
-            Text(
-                "All {steps} steps take {days} days and {usd}.",
-                steps=Number(round(steps), ","),
-                days=Number(steps * best.step_s / 86400, ".3g"),
-                usd=Usd(None if best.usd is None else steps * best.usd),
-            )
-        )
-    if len(plan.ties) > 1:
-        lines.append(
-            Text(
-                "{count} candidates cannot be told from the best; this is the simplest of them.",
-                count=len(plan.ties),
-            )
-        )
-    if not plan.complete:
-        lines.append(Text("It was interrupted: this is the best so far."))
     return tuple(lines)
 
 
@@ -179,48 +145,17 @@ def _neighbours(plan: Plan) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _counts(plan: Plan) -> Table:
-    rows = tuple((_KINDS[kind], count) for kind, count in plan.counts.items())
-    note = Text(
+def _judged_of(plan: Plan) -> Text:
+    return Text(
         "{count} candidates, of which {judged} were simulated and fit.",
         count=plan.candidates,
         judged=len(plan.judged),
     )
-    columns = (Column(Text("reason")), Column(Text("candidates")))
-    return Table(Text("Rejected"), columns, rows, note=note)
-
-
-def _why(plan: Plan, why: str) -> Table:
-    wanted = [part.strip().replace("=", " ") for part in why.split(",") if part.strip()]
-    known = {"dp", "tp", "pp", "cp", "ep", "fsdp", "schedule", "microbatch", "recompute"}
-    if not wanted or any(part.partition(" ")[0] not in known for part in wanted):
-        raise InvalidValueError(
-            Text("'{why}' names no candidate.", why=why),
-            Text("A candidate has: {names}.", names=", ".join(sorted(known))),
-            Text("Type for example: --why tp=4,pp=2"),
-        )
-
-    def meant(words: str) -> bool:
-        parts = words.rpartition(": ")[2].split(", ")
-        return all(part in parts for part in wanted)
-
-    lines: list[tuple[Cell, ...]] = []
-    for each in plan.judged:
-        if meant(each.candidate.words):
-            step = Text("Simulated: {step} a step.", step=Seconds(each.step_s))
-            lines.append((f"{each.candidate.cluster.name}: {each.candidate.words}", step))
-    lines += [(each.words, each.reason) for each in plan.rejected if meant(each.words)]
-    columns = (Column(Text("candidate")), Column(Text("why")))
-    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
-    title = Text("What became of them")
-    return Table(title, columns, tuple(lines[:MOST_ROWS]), note=note)
 
 
 def assumed(question: Question, taken: Judged) -> tuple[Text, ...]:
     """What an answer rests on: habits, the cluster of the plan that is taken, prices."""
-    of_cluster = cast("tuple[Text, ...]", taken.candidate.cluster.assumptions)
-    devices = (cluster.device for cluster in question.clusters)
-    return *_ASSUMPTIONS, *of_cluster, *told(devices, datetime.date.today())
+    return *_ASSUMPTIONS, *bound_to(taken.candidate.cluster, question.clusters)
 
 
 def command(best: Judged, model: str, seq: int) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpuscope.document.blocks import Cell, Column, Explanation, Paragraph, Section, Table
-from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
+from gpuscope.document.quantities import Bytes, Number, Seconds
 from gpuscope.document.text import Text
 from gpuscope.planning.check import Checked
 from gpuscope.planning.explanation import assumed, command
+from gpuscope.planning.sentences import of_the_whole, what_it_holds
 from gpuscope.planning.types import steps_of
 
 __all__ = ["explained_check"]
@@ -37,7 +38,8 @@ def explained_check(checked: Checked) -> Explanation:
 
 
 def _summary(checked: Checked) -> tuple[Text, ...]:
-    plan, goal = checked.plan, checked.question.goal
+    plan, asked = checked.plan, checked.question
+    goal = asked.goal
     told = [
         Text(
             "{cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
@@ -47,23 +49,9 @@ def _summary(checked: Checked) -> tuple[Text, ...]:
             low=Seconds(plan.low_s),
             high=Seconds(plan.high_s),
         ),
-        Text(
-            "Its fullest rank holds {peak} of {usable}: {fits} likely to fit.",
-            peak=Bytes(plan.peak_bytes),
-            usable=Bytes(plan.usable_bytes),
-            fits=Percent(plan.fits),
-        ),
+        what_it_holds(plan),
+        *of_the_whole(steps_of(asked.tokens, asked.global_batch, asked.seq), plan),
     ]
-    steps = steps_of(checked.question)
-    if steps is not None:
-        told.append(
-            Text(
-                "All {steps} steps take {days} days and {usd}.",
-                steps=Number(round(steps), ","),
-                days=Number(steps * plan.step_s / 86400, ".3g"),
-                usd=Usd(None if plan.usd is None else steps * plan.usd),
-            )
-        )
     better = checked.better
     if better is None and checked.fits:
         told.append(Text("No simulated neighbour that fits is surely better."))

@@ -53,7 +53,7 @@ def question_of(
         tokens=tokens,
         simulated=simulate,
     )
-    steps_of(question)
+    steps_of(question.tokens, question.global_batch, question.seq)
     return question
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuscope.document.printable import short_repr
@@ -13,7 +13,7 @@ from gpuscope.hardware import Cluster
 from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
 
-__all__ = ["GOALS", "Candidate", "Judged", "Plan", "Question", "Rejected"]
+__all__ = ["GOALS", "Candidate", "Judged", "Plan", "Question", "Rejected", "Simulated", "counted"]
 
 GOALS = ("time", "cost", "energy")
 
@@ -123,11 +123,10 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A candidate that was simulated.
+class Simulated:
+    """What a simulation says of a candidate's step.
 
     Attributes:
-        candidate: what was.
         scored_s: step time by the quick score, which chose it to be simulated.
         step_s: simulated.
         low_s, high_s: its 80 % interval.
@@ -138,7 +137,6 @@ class Judged:
         usd: of a step; None where no price is known.
     """
 
-    candidate: Candidate
     scored_s: float
     step_s: float
     low_s: float
@@ -152,6 +150,19 @@ class Judged:
     def value(self, goal: str) -> float | None:
         """What the goal makes small: seconds, dollars or joules of a step."""
         return {"time": self.step_s, "cost": self.usd, "energy": self.energy_j}[goal]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged(Simulated):
+    """A candidate of a training that was simulated."""
+
+    candidate: Candidate
+
+
+def counted(rejected: Sequence[Rejected]) -> Mapping[str, int]:
+    """Rejected candidates by kind."""
+    kinds = [each.kind for each in rejected]
+    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,8 +199,7 @@ class Plan:
     @property
     def counts(self) -> Mapping[str, int]:
         """Rejected candidates by kind."""
-        kinds = [each.kind for each in self.rejected]
-        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+        return counted(self.rejected)
 
     def to(self, framework: str) -> str:
         """What starts the best plan.
@@ -207,14 +217,18 @@ class Plan:
         return WRITERS.get(framework)(self)
 
 
-def steps_of(question: Question) -> float | None:
-    """Steps of the whole training; None where its tokens were not said."""
-    if question.tokens is None:
+def steps_of(tokens: float | None, global_batch: int, seq: int) -> float | None:
+    """Steps of a training over so many tokens; None where they were not said.
+
+    Raises:
+        InvalidValueError: no tokens.
+    """
+    if tokens is None:
         return None
-    if question.tokens <= 0:
+    if tokens <= 0:
         raise InvalidValueError(
-            Text("A training over {tokens} tokens cannot be.", tokens=Number(question.tokens, "g")),
+            Text("A training over {tokens} tokens cannot be.", tokens=Number(tokens, "g")),
             "",
             Text("Type for example: --tokens 100B"),
         )
-    return question.tokens / (question.global_batch * question.seq)
+    return tokens / (global_batch * seq)

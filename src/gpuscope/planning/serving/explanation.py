@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
-from typing import cast
 
-from gpuscope.document.blocks import Cell, Code, CodeLine, Column, Explanation, Section, Table
+from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
 from gpuscope.document.quantities import Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
-from gpuscope.errors import InvalidValueError
-from gpuscope.planning.prices import told
+from gpuscope.planning.sentences import bound_to, out, starts, tied, what_became
 from gpuscope.planning.serving.launch import launch_line
 from gpuscope.planning.serving.types import Offered, ServingPlan
 
 __all__ = ["explained_serving"]
-
-MOST_ROWS = 20
-"""Rejected candidates that `--why` lists."""
 
 _ASSUMPTIONS = (
     Text(
@@ -29,12 +23,7 @@ _ASSUMPTIONS = (
     ),
 )
 
-_KINDS = {
-    "layout": Text("cannot be split so"),
-    "memory": Text("does not fit"),
-    "overloaded": Text("cannot keep up"),
-    "not_simulated": Text("others had the better quick score"),
-}
+_NAMES = "tp, replicas, max-tokens, max-sequences"
 
 
 def explained_serving(
@@ -52,19 +41,22 @@ def explained_serving(
         UnknownNameError: no such framework.
     """
     question, shown = plan.question, plan.best or plan.nearest
+    note = Text(
+        "{count} candidates, of which {judged} were simulated.",
+        count=plan.candidates,
+        judged=len(plan.judged),
+    )
     sections = [
         Section(Text("All that were simulated"), (_table(plan, plan.judged),)),
-        Section(Text("What is out"), (_counts(plan),)),
+        out(plan.rejected, note),
     ]
     if why is not None:
-        sections.append(Section(Text("Why not {what}", what=why), (_why(plan, why),)))
+        said = ((e.choice.cluster, e.choice.words, _outcome(e)) for e in plan.judged)
+        sections.append(what_became(why, said, plan.rejected, _NAMES, "--why tp=2"))
     if framework is not None and shown is not None:
-        lines = launch_line(question.model, shown.choice, framework).split("\n")
-        numbered = tuple(CodeLine(n, line) for n, line in enumerate(lines, start=1))
-        written = Code(Text("For {framework}", framework=framework), "sh", numbered)
-        sections.append(Section(Text("What starts it"), (written,)))
-    assumed = cast("tuple[Text, ...]", shown.choice.cluster.assumptions) if shown else ()
-    prices = told((cluster.device for cluster in question.clusters), datetime.date.today())
+        line = launch_line(question.model, shown.choice, framework)
+        sections.append(starts(framework, line, "sh"))
+    taken = shown.choice.cluster if shown else None
     return Explanation(
         "plan",
         Text(
@@ -78,7 +70,7 @@ def explained_serving(
         tuple(sections),
         (),
         (),
-        (*_ASSUMPTIONS, *assumed, *prices),
+        (*_ASSUMPTIONS, *bound_to(taken, question.clusters)),
     )
 
 
@@ -113,9 +105,7 @@ def _summary(plan: ServingPlan) -> tuple[Text, ...]:
         )
     else:
         lines.append(Text("None of these can serve that many requests: ask for more devices."))
-    if not plan.complete:
-        lines.append(Text("It was interrupted: this is the best so far."))
-    return tuple(lines)
+    return (*lines, *tied((), plan.complete))
 
 
 def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
@@ -147,42 +137,10 @@ def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
     return Table(Text("The cheapest first"), columns, tuple(cells), chosen, note=note)
 
 
-def _counts(plan: ServingPlan) -> Table:
-    rows = tuple((_KINDS[kind], count) for kind, count in plan.counts.items())
-    note = Text(
-        "{count} candidates, of which {judged} were simulated.",
-        count=plan.candidates,
-        judged=len(plan.judged),
+def _outcome(each: Offered) -> Text:
+    return Text(
+        "Simulated: TPOT {tpot}, TTFT {ttft}, {feasible} likely to do.",
+        tpot=Seconds(each.tpot_s),
+        ttft=Seconds(each.ttft_s),
+        feasible=Percent(each.feasible),
     )
-    columns = (Column(Text("reason")), Column(Text("candidates")))
-    return Table(Text("Rejected"), columns, rows, note=note)
-
-
-def _why(plan: ServingPlan, why: str) -> Table:
-    wanted = [part.strip().replace("=", " ") for part in why.split(",") if part.strip()]
-
-    def meant(name: str) -> bool:
-        parts = name.rpartition(": ")[2].split(", ")
-        return all(part in parts for part in wanted)
-
-    lines: list[tuple[Cell, ...]] = []
-    for each in plan.judged:
-        if meant(each.choice.words):
-            told_of = Text(
-                "Simulated: TPOT {tpot}, TTFT {ttft}, {feasible} likely to do.",
-                tpot=Seconds(each.tpot_s),
-                ttft=Seconds(each.ttft_s),
-                feasible=Percent(each.feasible),
-            )
-            lines.append((f"{each.choice.cluster.name}: {each.choice.words}", told_of))
-    lines += [(each.words, each.reason) for each in plan.rejected if meant(each.words)]
-    if not wanted or not lines:
-        names = "tp, replicas, max-tokens, max-sequences"
-        raise InvalidValueError(
-            Text("'{why}' names no candidate.", why=why),
-            Text("A candidate has: {names}.", names=names),
-            Text("Type for example: --why tp=2"),
-        )
-    columns = (Column(Text("candidate")), Column(Text("why")))
-    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
-    return Table(Text("What became of them"), columns, tuple(lines[:MOST_ROWS]), note=note)

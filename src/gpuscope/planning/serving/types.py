@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuscope.document.printable import short_repr
 from gpuscope.hardware import Cluster
-from gpuscope.planning.types import Rejected
+from gpuscope.planning.types import Rejected, counted
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.slo import Limit
 
@@ -127,5 +127,4 @@ class ServingPlan:
     @property
     def counts(self) -> Mapping[str, int]:
         """Rejected candidates by kind."""
-        kinds = [each.kind for each in self.rejected]
-        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+        return counted(self.rejected)

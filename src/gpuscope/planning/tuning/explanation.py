@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
-from typing import cast
 
 from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
-from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
+from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text, verbatim
-from gpuscope.errors import InvalidValueError
-from gpuscope.planning.prices import told
+from gpuscope.planning.sentences import (
+    PEAK,
+    bound_to,
+    of_the_whole,
+    out,
+    simulated_step,
+    tied,
+    what_became,
+    what_it_holds,
+)
 from gpuscope.planning.tuning.types import Shortfall, TuningPlan, Weighed
+from gpuscope.planning.types import steps_of
 
 __all__ = ["explained_tuning"]
-
-MOST_ROWS = 20
-"""Rejected candidates that `--why` lists."""
 
 _ASSUMPTIONS = (
     Text(
@@ -28,14 +32,10 @@ _ASSUMPTIONS = (
         "Paged optimizer states of 100,000 elements and more are not counted as device memory: "
         "the driver may move them there."
     ),
-    Text("A peak is taken to be right within 2 % (one standard deviation)."),
+    PEAK,
 )
 
-_KINDS = {
-    "layout": Text("cannot be split so"),
-    "memory": Text("does not fit"),
-    "not_simulated": Text("others had the better quick score"),
-}
+_NAMES = "METHOD, fsdp, microbatch, recompute, optimizer"
 
 
 def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
@@ -61,12 +61,16 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
         sections.append(Section(Text("What holds the memory"), (_held(shown),)))
     if plan.would_fit:
         sections.append(Section(Text("What would make it fit"), (_fitting(plan.would_fit),)))
-    sections.append(Section(Text("What is out"), (_counts(plan),)))
+    note = Text(
+        "{count} candidates, of which {judged} were simulated and fit.",
+        count=plan.candidates,
+        judged=len(plan.judged),
+    )
+    sections.append(out(plan.rejected, note))
     if why is not None:
-        sections.append(Section(Text("Why not {what}", what=why), (_why(plan, why),)))
-    clusters = shown.candidate.cluster.assumptions if shown else ()
-    devices = (cluster.device for cluster in question.clusters)
-    prices = told(devices, datetime.date.today())
+        said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
+        sections.append(what_became(why, said, plan.rejected, _NAMES, "--why qlora,microbatch=2"))
+    taken = shown.candidate.cluster if shown else None
     return Explanation(
         "plan",
         Text(
@@ -79,12 +83,12 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
         tuple(sections),
         (),
         (),
-        (*_ASSUMPTIONS, *cast("tuple[Text, ...]", clusters), *prices),
+        (*_ASSUMPTIONS, *bound_to(taken, question.clusters)),
     )
 
 
 def _summary(plan: TuningPlan) -> tuple[Text, ...]:
-    best = plan.best
+    best, asked = plan.best, plan.question
     if best is None:
         return _nothing_fits(plan)
     lines = [
@@ -96,32 +100,10 @@ def _summary(plan: TuningPlan) -> tuple[Text, ...]:
             low=Seconds(best.low_s),
             high=Seconds(best.high_s),
         ),
-        Text(
-            "Its fullest rank holds {peak} of {usable}: {fits} likely to fit.",
-            peak=Bytes(best.peak_bytes),
-            usable=Bytes(best.usable_bytes),
-            fits=Percent(best.fits),
-        ),
+        what_it_holds(best),
+        *of_the_whole(steps_of(asked.tokens, asked.global_batch, asked.seq), best),
+        *tied(plan.ties, plan.complete),
     ]
-    if plan.question.tokens is not None:
-        steps = plan.question.tokens / (plan.question.global_batch * plan.question.seq)
-        lines.append(
-            Text(
-                "All {steps} steps take {days} days and {usd}.",
-                steps=Number(round(steps), ","),
-                days=Number(steps * best.step_s / 86400, ".3g"),
-                usd=Usd(None if best.usd is None else steps * best.usd),
-            )
-        )
-    if len(plan.ties) > 1:
-        lines.append(
-            Text(
-                "{count} candidates cannot be told from the best; this is the simplest of them.",
-                count=len(plan.ties),
-            )
-        )
-    if not plan.complete:
-        lines.append(Text("It was interrupted: this is the best so far."))
     return tuple(lines)
 
 
@@ -226,40 +208,3 @@ def _fitting(found: Sequence[Shortfall]) -> Table:
         for each in found
     )
     return Table(Text("One change from the least short; of each sort the mildest"), columns, rows)
-
-
-def _counts(plan: TuningPlan) -> Table:
-    rows = tuple((_KINDS[kind], count) for kind, count in plan.counts.items())
-    note = Text(
-        "{count} candidates, of which {judged} were simulated and fit.",
-        count=plan.candidates,
-        judged=len(plan.judged),
-    )
-    columns = (Column(Text("reason")), Column(Text("candidates")))
-    return Table(Text("Rejected"), columns, rows, note=note)
-
-
-def _why(plan: TuningPlan, why: str) -> Table:
-    wanted = [part.strip().replace("=", " ") for part in why.split(",") if part.strip()]
-
-    def meant(name: str) -> bool:
-        parts = name.rpartition(": ")[2].split(", ")
-        return all(part in parts for part in wanted)
-
-    lines: list[tuple[Cell, ...]] = []
-    for each in plan.judged:
-        if meant(each.candidate.words):
-            step = Text("Simulated: {step} a step.", step=Seconds(each.step_s))
-            lines.append((f"{each.candidate.cluster.name}: {each.candidate.words}", step))
-    lines += [(each.words, each.reason) for each in plan.rejected if meant(each.words)]
-    if not wanted or not lines:
-        raise InvalidValueError(
-            Text("'{why}' names no candidate.", why=why),
-            Text(
-                "A candidate has: {names}.", names="METHOD, fsdp, microbatch, recompute, optimizer"
-            ),
-            Text("Type for example: --why qlora,microbatch=2"),
-        )
-    columns = (Column(Text("candidate")), Column(Text("why")))
-    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
-    return Table(Text("What became of them"), columns, tuple(lines[:MOST_ROWS]), note=note)

@@ -16,7 +16,7 @@ from gpuscope.planning.tuning.score import Estimate, estimate
 from gpuscope.planning.tuning.simulate import Simulator
 from gpuscope.planning.tuning.space import candidates
 from gpuscope.planning.tuning.types import Tuned, TuningPlan, TuningQuestion, Weighed
-from gpuscope.planning.types import Rejected
+from gpuscope.planning.types import Rejected, steps_of
 from gpuscope.program.models.settings import positive
 from gpuscope.program.models.tuning import METHODS, projections_of
 
@@ -67,6 +67,7 @@ def question_of_tuning(
         if name not in METHODS:
             known = Text("Type one of: {names}.", names=", ".join(METHODS))
             raise UnknownNameError(Text("method"), name, METHODS, known)
+    steps_of(tokens, global_batch, seq)  # refused before anything is captured
     return TuningQuestion(
         model=model,
         size=size_of(model),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuscope.document.printable import short_repr
 from gpuscope.hardware import Cluster
-from gpuscope.planning.types import Rejected
+from gpuscope.planning.types import Rejected, Simulated, counted
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.models.tuning import FineTuning
@@ -105,38 +105,18 @@ class Tuned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class Weighed(Simulated):
     """A candidate that was simulated.
 
     Attributes:
         candidate: what was.
-        scored_s, scored_bytes: step time and peak by the quick score, which chose it.
-        step_s: simulated.
-        low_s, high_s: its 80 % interval.
-        peak_bytes: allocated, on the fullest rank.
-        held: bytes by category at that peak, largest first.
-        usable_bytes: of a device.
-        fits: probability that it fits.
-        energy_j: of a step, all devices; None where the power is not known.
-        usd: of a step; None where no price is known.
+        scored_bytes: peak by the quick score.
+        held: bytes by category at the simulated peak, largest first.
     """
 
     candidate: Tuned
-    scored_s: float
     scored_bytes: float
-    step_s: float
-    low_s: float
-    high_s: float
-    peak_bytes: int
     held: tuple[tuple[Category, int], ...]
-    usable_bytes: int
-    fits: float
-    energy_j: float | None
-    usd: float | None
-
-    def value(self, goal: str) -> float | None:
-        """What the goal makes small: seconds, dollars or joules of a step."""
-        return {"time": self.step_s, "cost": self.usd, "energy": self.energy_j}[goal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,5 +171,4 @@ class TuningPlan:
     @property
     def counts(self) -> Mapping[str, int]:
         """Rejected candidates by kind."""
-        kinds = [each.kind for each in self.rejected]
-        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+        return counted(self.rejected)

@@ -1,0 +1,37 @@
+"""Progress of a plan: which candidate is being simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gpuscope.cli.progress import progress
+
+if TYPE_CHECKING:
+    from gpuscope.planning.serving.types import ServingChoice
+    from gpuscope.planning.tuning.types import Tuned
+    from gpuscope.planning.types import Candidate
+
+    Tell = Callable[[int, int, Candidate | Tuned | ServingChoice], None]
+
+
+@contextmanager
+def simulating(quiet: bool, lang: str) -> Iterator[Tell]:
+    """Give what tells the number of a candidate, of how many, and the candidate."""
+    from gpuscope.views.i18n import tr
+
+    with progress(quiet) as say:
+
+        def tell(number: int, total: int, candidate: Candidate | Tuned | ServingChoice) -> None:
+            say(
+                tr(
+                    "Simulating {plan} ({number} of {total}) …",
+                    lang,
+                    plan=f"{candidate.cluster.name}: {candidate.words}",
+                    number=number,
+                    total=total,
+                )
+            )
+
+        yield tell

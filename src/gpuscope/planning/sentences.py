@@ -1,0 +1,154 @@
+"""What every sort of plan says alike: what fits, what it comes to, what is out, and why."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from gpuscope.document.blocks import Cell, Code, CodeLine, Column, Section, Table
+from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError
+from gpuscope.hardware import Cluster
+from gpuscope.planning.prices import told
+from gpuscope.planning.types import Rejected, Simulated, counted
+
+__all__ = [
+    "PEAK",
+    "bound_to",
+    "of_the_whole",
+    "out",
+    "simulated_step",
+    "starts",
+    "tied",
+    "what_became",
+    "what_it_holds",
+]
+
+MOST_ROWS = 20
+"""Rejected candidates that `--why` lists."""
+
+PEAK = Text("A peak is taken to be right within 2 % (one standard deviation).")
+
+_KINDS = {
+    "layout": Text("cannot be split so"),
+    "memory": Text("does not fit"),
+    "slower": Text("slower even at the device's peak"),
+    "overloaded": Text("cannot keep up"),
+    "not_simulated": Text("others had the better quick score"),
+}
+
+
+def what_it_holds(each: Simulated) -> Text:
+    """Memory of the fullest rank, and how likely it fits."""
+    return Text(
+        "Its fullest rank holds {peak} of {usable}: {fits} likely to fit.",
+        peak=Bytes(each.peak_bytes),
+        usable=Bytes(each.usable_bytes),
+        fits=Percent(each.fits),
+    )
+
+
+def of_the_whole(steps: float | None, each: Simulated) -> tuple[Text, ...]:
+    """Days and money of so many steps; nothing where their number was not said."""
+    if steps is None:
+        return ()
+    return (
+        Text(
+            "All {steps} steps take {days} days and {usd}.",
+            steps=Number(round(steps), ","),
+            days=Number(steps * each.step_s / 86400, ".3g"),
+            usd=Usd(None if each.usd is None else steps * each.usd),
+        ),
+    )
+
+
+def tied(ties: Sequence[Simulated], complete: bool) -> tuple[Text, ...]:
+    """That others cannot be told from the best, and that the search was interrupted."""
+    found = []
+    if len(ties) > 1:
+        found.append(
+            Text(
+                "{count} candidates cannot be told from the best; this is the simplest of them.",
+                count=len(ties),
+            )
+        )
+    if not complete:
+        found.append(Text("It was interrupted: this is the best so far."))
+    return tuple(found)
+
+
+def out(rejected: Sequence[Rejected], note: Text) -> Section:
+    """How many candidates are out, by reason."""
+    rows = tuple((_KINDS[kind], count) for kind, count in counted(rejected).items())
+    columns = (Column(Text("reason")), Column(Text("candidates")))
+    return Section(Text("What is out"), (Table(Text("Rejected"), columns, rows, note=note),))
+
+
+def simulated_step(each: Simulated) -> Text:
+    """What became of a candidate whose step was simulated."""
+    return Text("Simulated: {step} a step.", step=Seconds(each.step_s))
+
+
+def _named(why: str) -> tuple[str, ...]:
+    """The parts of "tp=4,pp=2", as candidates write them."""
+    return tuple(part.strip().replace("=", " ") for part in why.split(",") if part.strip())
+
+
+def what_became(
+    why: str,
+    simulated: Iterable[tuple[Cluster, str, Text]],
+    rejected: Iterable[Rejected],
+    names: str,
+    example: str,
+) -> Section:
+    """What became of the candidates that have all of what `why` names.
+
+    Args:
+        why: "tp=4,pp=2".
+        simulated: cluster, words and outcome of each that was.
+        rejected: all that are out.
+        names: what a candidate has, for the error.
+        example: of the option, for the error.
+
+    Raises:
+        InvalidValueError: `why` names no candidate.
+    """
+    wanted = _named(why)
+
+    def meant(words: str) -> bool:
+        parts = words.rpartition(": ")[2].split(", ")
+        return all(part in parts for part in wanted)
+
+    lines: list[tuple[Cell, ...]] = [
+        (f"{cluster.name}: {words}", outcome)
+        for cluster, words, outcome in simulated
+        if meant(words)
+    ]
+    lines += [(each.words, each.reason) for each in rejected if meant(each.words)]
+    if not wanted or not lines:
+        raise InvalidValueError(
+            Text("'{why}' names no candidate.", why=why),
+            Text("A candidate has: {names}.", names=names),
+            Text("Type for example: {example}", example=example),
+        )
+    columns = (Column(Text("candidate")), Column(Text("why")))
+    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
+    table = Table(Text("What became of them"), columns, tuple(lines[:MOST_ROWS]), note=note)
+    return Section(Text("Why not {what}", what=why), (table,))
+
+
+def starts(framework: str, text: str, language: str) -> Section:
+    """What starts the choice, line by line."""
+    lines = text.rstrip("\n").split("\n")
+    numbered = tuple(CodeLine(n, line) for n, line in enumerate(lines, start=1))
+    written = Code(Text("For {framework}", framework=framework), language, numbered)
+    return Section(Text("What starts it"), (written,))
+
+
+def bound_to(taken: Cluster | None, asked: Iterable[Cluster]) -> tuple[Text, ...]:
+    """What the cluster that is taken assumes, and the prices of those asked for."""
+    of_cluster = cast("tuple[Text, ...]", taken.assumptions) if taken is not None else ()
+    prices = told((cluster.device for cluster in asked), datetime.date.today())
+    return *of_cluster, *prices
