@@ -27,21 +27,23 @@ from gpuscope.explanation.memory_case import MemoryCase
 from gpuscope.explanation.memory_changes import Change
 from gpuscope.explanation.memory_fit import Limit
 from gpuscope.hardware import device as device_named
-from gpuscope.program.types import DTYPE_BYTES, Category, Storage
+from gpuscope.program.types import DTYPE_BYTES, HOLDERS, Category, Storage
 from gpuscope.timeline.memory import point_times_ns
 
-CATEGORIES: dict[Category, tuple[Text, Role]] = {
-    "parameter": (Text("parameters"), "tensor"),
-    "gradient": (Text("gradients"), "compute"),
-    "optimizer_state": (Text("optimizer states"), "shared"),
-    "activation": (Text("activations"), "memory"),
-    "temporary": (Text("temporaries"), "tail"),
-    "input": (Text("inputs"), "copy"),
-    "buffer": (Text("buffers"), "other"),
-    "cache": (Text("key-value cache"), "l2"),
-    "workspace": (Text("library workspaces"), "launch"),
-    "communication": (Text("communication buffers"), "communication"),
+_COLOURS: dict[Category, Role] = {
+    "parameter": "tensor",
+    "gradient": "compute",
+    "optimizer_state": "shared",
+    "activation": "memory",
+    "temporary": "tail",
+    "input": "copy",
+    "buffer": "other",
+    "cache": "l2",
+    "workspace": "launch",
+    "communication": "communication",
 }
+
+CATEGORIES = {name: (HOLDERS[name], colour) for name, colour in _COLOURS.items()}
 """Name and colour of each category."""
 
 PHASES = {

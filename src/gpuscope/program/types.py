@@ -29,6 +29,20 @@ Category = Literal[
     "communication",
 ]
 
+HOLDERS: Mapping[str, Text] = {
+    "parameter": Text("parameters"),
+    "gradient": Text("gradients"),
+    "optimizer_state": Text("optimizer states"),
+    "activation": Text("activations"),
+    "temporary": Text("temporaries"),
+    "input": Text("inputs"),
+    "buffer": Text("buffers"),
+    "cache": Text("key-value cache"),
+    "workspace": Text("library workspaces"),
+    "communication": Text("communication buffers"),
+}
+"""The name of each category of storage, in the plural."""
+
 DTYPE_BYTES: Mapping[str, float] = {
     "float64": 8,
     "float32": 4,

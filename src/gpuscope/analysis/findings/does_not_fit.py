@@ -7,19 +7,7 @@ from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding, MemoryStory
 from gpuscope.document.quantities import Bytes, Percent, Ratio
 from gpuscope.document.text import Text, capital, joined
-
-_NAMES = {
-    "parameter": Text("parameters"),
-    "gradient": Text("gradients"),
-    "optimizer_state": Text("optimizer states"),
-    "activation": Text("activations"),
-    "temporary": Text("temporaries"),
-    "input": Text("inputs"),
-    "buffer": Text("buffers"),
-    "cache": Text("key-value cache"),
-    "workspace": Text("workspaces"),
-    "communication": Text("communication buffers"),
-}
+from gpuscope.program.types import HOLDERS
 
 
 @finding("does_not_fit", needs="", order=100)
@@ -36,7 +24,7 @@ def does_not_fit(facts: Facts) -> Finding | None:
         return None
     parts = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
     listed = joined(
-        Text("{what} {size}", what=_NAMES.get(name, name), size=Bytes(n)) for name, n in parts
+        Text("{what} {size}", what=HOLDERS.get(name, name), size=Bytes(n)) for name, n in parts
     )
     fitting = [option for option in facts.fit if option.fits][:3]
     where = _first_failure(facts, memory)

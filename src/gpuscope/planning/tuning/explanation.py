@@ -19,6 +19,7 @@ from gpuscope.planning.sentences import (
 )
 from gpuscope.planning.tuning.types import Shortfall, TuningPlan, Weighed
 from gpuscope.planning.types import steps_of
+from gpuscope.program.types import HOLDERS
 
 __all__ = ["explained_tuning"]
 
@@ -166,23 +167,9 @@ def _table(plan: TuningPlan, rows: Sequence[Weighed]) -> Table:
     return Table(Text("The best for the goal first"), columns, tuple(cells), chosen)
 
 
-_HOLDERS = {
-    "parameter": Text("parameters"),
-    "gradient": Text("gradients"),
-    "optimizer_state": Text("optimizer states"),
-    "activation": Text("activations"),
-    "temporary": Text("temporaries"),
-    "input": Text("inputs"),
-    "buffer": Text("buffers"),
-    "cache": Text("caches"),
-    "workspace": Text("workspaces"),
-    "communication": Text("communication"),
-}
-
-
 def _held(shown: Weighed) -> Table:
     columns = (Column(Text("holder")), Column(Text("at the peak"), "bytes"))
-    rows = tuple((_HOLDERS[name], count) for name, count in shown.held)
+    rows = tuple((HOLDERS[name], count) for name, count in shown.held)
     note = Text("{total} on the fullest rank.", total=Bytes(shown.peak_bytes))
     return Table(verbatim(shown.candidate.words), columns, rows, note=note)
 
