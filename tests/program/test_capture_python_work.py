@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import dis
 from collections.abc import Callable
 
@@ -76,3 +77,13 @@ def test_modules_count_as_they_do_without_hooks() -> None:
     calls = sum(op.python_calls for op in capture(build).ops)
     # Without hooks: wrapper, call, tracing state and forward of each module; the loop's few.
     assert 50 * 3 <= calls <= 50 * 6 + 20
+
+
+def test_a_profiler_of_the_caller_goes_on() -> None:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    step_with(nothing)
+    nothing()
+    profiler.disable()
+    called = [entry.code for entry in profiler.getstats()]
+    assert nothing.__code__ in called

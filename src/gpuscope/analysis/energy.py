@@ -98,8 +98,8 @@ def _work_j(rows: Rows, model: PowerModel) -> tuple[float, float, float]:
     is_matrix = take(matrix.astype(np.float64), rows.work.kernel)
     steps = rows.work.window.steps
     return (
-        float(arithmetic @ (1.0 - is_matrix)) / steps,
-        float(arithmetic @ is_matrix) / steps,
+        float((arithmetic * (1.0 - is_matrix)).sum()) / steps,
+        float((arithmetic * is_matrix).sum()) / steps,
         float(memory.sum()) / steps,
     )
 

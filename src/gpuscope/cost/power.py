@@ -388,7 +388,7 @@ class _Load:
         energies = [model.work_j(k) for k in kernels]
         self._arithmetic_j = column([arithmetic for arithmetic, _ in energies])
         self._matrix = np.array([k.kind in MATRIX_KINDS for k in kernels], np.bool_)[of_row]
-        self._memory_j = float(self._repeat @ column([memory for _, memory in energies]))
+        self._memory_j = float((self._repeat * column([memory for _, memory in energies])).sum())
         self._gaps_s = float(self._repeat.sum()) * costed.kernel_gap_s
         self._host_s = (
             0.0
@@ -421,7 +421,8 @@ class _Load:
 
     def period_s(self, clock_share: float) -> float:
         """The step under a cap on the clock, without synchronisations."""
-        busy_s = float(self._repeat @ self._durations_s(clock_share))
+        # Not `@`: a BLAS splits long rows among threads, slower here and rounded by their number.
+        busy_s = float((self._repeat * self._durations_s(clock_share)).sum())
         return max(busy_s + self._gaps_s, self._host_s)
 
     def average_w(self, clock_share: float) -> float:

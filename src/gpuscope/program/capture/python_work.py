@@ -92,7 +92,10 @@ class PythonWork:
     def stop(self) -> None:
         """Stop counting; a profiler that ran before goes on."""
         if self._on:
-            sys.setprofile(self._before)
+            sys.setprofile(self._before if callable(self._before) else None)
+            # Python 3.11's cProfile shows itself as what profiles, but is no function.
+            if hasattr(self._before, "enable"):
+                self._before.enable()
         self._on = False
         self._before = None
 
