@@ -4,9 +4,11 @@ closed."""
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -78,3 +80,19 @@ def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for live in reversed(held):
         live.close()
+
+
+@pytest.fixture
+def fits_schema() -> Callable[[str], dict[str, Any]]:
+    """Reads what `--json` printed, and holds it against the schema of its document."""
+    validators = pytest.importorskip("jsonschema")
+    from gpuscope.views.schemas import json_schema
+
+    def check(printed: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(printed)
+        validator = validators.Draft202012Validator(json_schema(document["schema"]))
+        wrong = [f"{e.json_path}: {e.message[:200]}" for e in validator.iter_errors(document)]
+        assert wrong == []
+        return document
+
+    return check

@@ -29,11 +29,11 @@ def invoke(*arguments: str):
     return CliRunner().invoke(app, ["bench", *arguments])
 
 
-def test_a_saved_bench_is_shown(saved) -> None:
+def test_a_saved_bench_is_shown(saved, fits_schema) -> None:
     shown = invoke("--replay", saved[0])
     assert shown.exit_code == 0
     assert "reaches 80.0 % of its bf16 peak" in shown.stdout.replace("\n", " ")
-    document = json.loads(invoke("--replay", saved[0], "--json").stdout)
+    document = fits_schema(invoke("--replay", saved[0], "--json").stdout)
     assert document["schema"] == "gpuscope.bench"
 
 
@@ -44,11 +44,11 @@ def test_a_report_is_written(saved, tmp_path) -> None:
     assert invoke("--replay", saved[0], "--report", str(tmp_path / "no" / "x.html")).exit_code == 2
 
 
-def test_two_benches_are_compared(saved) -> None:
+def test_two_benches_are_compared(saved, fits_schema) -> None:
     shown = invoke("--compare", *saved)
     assert shown.exit_code == 0
     assert "is slower" in shown.stdout
-    assert json.loads(invoke("--compare", *saved, "--json").stdout)["ill"] == "second"
+    assert fits_schema(invoke("--compare", *saved, "--json").stdout)["ill"] == "second"
 
 
 def test_what_cannot_be_read_is_told(saved, tmp_path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -43,15 +42,16 @@ def invoke(*arguments: str):
     return CliRunner().invoke(app, ["guard", *arguments])
 
 
-def test_a_change_that_makes_it_worse_is_found(project: Path) -> None:
+def test_a_change_that_makes_it_worse_is_found(project: Path, fits_schema) -> None:
     assert "Type: gpuscope guard --update" in invoke().stderr
     assert invoke("--update").exit_code == 0
     held = invoke("--json")
     assert held.exit_code == 0
-    assert json.loads(held.stdout)["failed"] is False
+    assert fits_schema(held.stdout)["failed"] is False
     Path("work.py").write_text(WORKLOAD.replace("model(x)", "model(x).sin()"))
     worse = invoke("--annotations", "github", "--markdown", "c.md")
     assert worse.exit_code == 1
+    assert fits_schema(invoke("--json").stdout)["failed"] is True
     assert "aten::sin: 1 more launch" in worse.stdout
     assert "::error file=work.py,line=11::w on h100: launches" in worse.stdout
     assert "aten::sin" in Path("c.md").read_text()

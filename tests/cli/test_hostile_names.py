@@ -116,6 +116,7 @@ LINES = (
     ("claims", NAME),
     ("devices", NAME),
     ("models", NAME),
+    ("schema", NAME),
     ("mcp", "--folder", f"/nowhere/{NAME}"),
     ("bench", NAME),
     ("bench", "--compare", NAME, NAME),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -39,11 +40,11 @@ def test_a_table_and_what_is_saved(
     assert (saved["schema"], saved["origin"]) == ("gpuscope.serving", "measured")
 
 
-def test_json_and_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_and_chinese(monkeypatch: pytest.MonkeyPatch, fits_schema: Any) -> None:
     monkeypatch.setattr("gpuscope.serving.client.pace.LEAST_LATE_S", 9.0)
     code, text = load(Server(), "--json")
     assert code == 0
-    assert len(json.loads(text)["served"]["sent_s"]) == 12
+    assert len(fits_schema(text)["served"]["sent_s"]) == 12
     code, text = load(Server("500", every=3), "--lang", "zh")
     assert code == 0
     assert "4 个请求失败" in text

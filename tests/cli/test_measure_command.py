@@ -85,8 +85,8 @@ def test_files(asked: list, tmp_path: Path) -> None:
     assert json.loads(gzip.decompress(paths["t.json.gz"].read_bytes()))["traceEvents"]
 
 
-def test_json(asked: list) -> None:
-    document = json.loads(start("gpt2", "--json").stdout)
+def test_json(asked: list, fits_schema) -> None:
+    document = fits_schema(start("gpt2", "--json").stdout)
     assert document["origin"] == "measured"
     assert document["measurement"]["average_w"] == 512.0
 

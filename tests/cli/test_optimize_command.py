@@ -93,9 +93,9 @@ def test_the_ladder_is_told_and_its_files_named(asked: Asked, tmp_path: Path) ->
     assert (tmp_path / "gpuscope-optimize" / "train-build" / "report.html").stat().st_size > 1000
 
 
-def test_json_is_the_ladder_itself(asked: Asked, tmp_path: Path) -> None:
+def test_json_is_the_ladder_itself(asked: Asked, tmp_path: Path, fits_schema: Any) -> None:
     done = _run("train.py:build", "--json")
-    document = json.loads(done.stdout)
+    document = fits_schema(done.stdout)
     assert document["schema"] == "gpuscope.ladder"
     assert document["best"] == ["tf32"]
     done = _run("train.py:build", "--json", "--output", "saved.json", "--report", "page.html")

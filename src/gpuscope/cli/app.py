@@ -79,6 +79,7 @@ VERBS: tuple[str, ...] = (
     "load",
     "devices",
     "models",
+    "schema",
     "mcp",
     "cache",
 )

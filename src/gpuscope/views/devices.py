@@ -343,14 +343,18 @@ def field_table(lang: str = "en") -> RenderableType:
     return table
 
 
+def figure_fields() -> list[str]:
+    """Return the fields of a device that its document has as they are."""
+    return [row.field for _, rows in _GROUPS for row in rows if row.unit not in ("rate", "link")]
+
+
 def device_document(device: Device) -> dict[str, Any]:
     """Return a device as plain JSON values: figures, origins, sources and notes."""
-    fields = [row for _, rows in _GROUPS for row in rows if row.unit not in ("rate", "link")]
     document: dict[str, Any] = {
         "id": device.id,
         "name": device.name,
         "confidence": device.confidence,
-        **{row.field: getattr(device, row.field) for row in fields},
+        **{name: getattr(device, name) for name in figure_fields()},
         "compute_unit_label": device.compute_unit_label,
         "peak_flops_per_s": dict(device.peaks),
         "dtypes": [RATE_DTYPES[r] for r in RATE_DTYPES if RATE_DTYPES[r] in device.dtypes],
