@@ -11,7 +11,7 @@ ROOM   ?= cost
 # The demo takes the environment for development where it is set up, else a smaller one of its own.
 DEMO   := $(if $(wildcard $(STAMP)),$(VENV),$(VENV)-demo)
 
-.PHONY: checked compiled validate-serving validate-plan demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
+.PHONY: site dist checked compiled validate-serving validate-plan demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
         validate-distributed coverage
 
 $(STAMP): pyproject.toml constraints.txt
@@ -52,6 +52,18 @@ test-all: checked compiled
 # The lowest versions that pyproject.toml allows, in an environment of their own.
 test-lowest:
 	PYTHON=$(PYTHON) sh tools/lowest.sh $(VENV)-lowest
+
+# The documentation as a site, in build/site; its live pages are made anew (half a minute).
+site: $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs,models]"
+	$(BIN)/python -m mkdocs build --strict
+
+# What an index would be given, in dist/.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet build twine
+	$(BIN)/python -m build --quiet
+	$(BIN)/python -m twine check --strict dist/*
 
 # Known holes in what is installed; asks the index' database.
 audit: $(STAMP)

@@ -1,0 +1,1 @@
+"""What is run: a program captured under fakes, from code, a script, or a built-in model."""
