@@ -13,11 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpuscope.document.plain import dumps, plain, utf8
-from gpuscope.document.text import Text
-from gpuscope.document.typed import MisfitError
-from gpuscope.outside import limits
-from gpuscope.outside.plain import file_bytes, python_json_of
+from gpuscope.timeline.kineto.retold import retold
 
 _XLA = re.compile(r"^/device:(?:GPU|TPU):(\d+)")
 _ASCEND = re.compile(r"^Ascend Hardware")
@@ -36,28 +32,10 @@ def is_dialect(names: Iterable[str]) -> bool:
 def as_kineto(path: Path) -> bytes | None:
     """Return a trace with Kineto's categories on what ran on devices; None where it has none.
 
-    Args:
-        path: plain JSON or gzip.
-
     Raises:
-        InputFileError: it is larger, or holds more events, than the limits.
+        InputFileError: as `retold` raises.
     """
-    try:
-        raw = file_bytes(path)
-        found = python_json_of(raw)
-    except (OSError, MisfitError):
-        return None
-    header = found if isinstance(found, dict) else {}
-    events = header.get("traceEvents") if header else found
-    if not isinstance(events, list):
-        return None
-    most = limits.events(len(raw))
-    if len(events) > most:
-        raise limits.holds_too_many(path, Text("events"), most)
-    made = list(_translated([event for event in events if isinstance(event, dict)]))
-    if not any(event.get("cat") == "kernel" for event in made):
-        return None
-    return utf8(dumps(plain({**header, "schemaVersion": 1, "traceEvents": made})))
+    return retold(path, _translated, "cat", "kernel")
 
 
 def _translated(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

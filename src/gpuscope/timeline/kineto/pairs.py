@@ -9,52 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from gpuscope.document.plain import dumps, plain, utf8
-from gpuscope.document.text import Text
-from gpuscope.document.typed import MisfitError
-from gpuscope.outside import limits
-from gpuscope.outside.plain import file_bytes, python_json_of
+from gpuscope.timeline.kineto.retold import Event, retold
 
 
 def paired(path: Path) -> bytes | None:
     """Return a trace with whole events for its begins and ends; None where it has none.
 
-    Args:
-        path: plain JSON or gzip.
-
     Raises:
-        InputFileError: it is larger, or holds more events, than the limits.
+        InputFileError: as `retold` raises.
     """
-    try:
-        raw = file_bytes(path)
-        if b'"B"' not in raw:
-            return None
-        found = python_json_of(raw)
-    except (OSError, MisfitError):
-        return None  # the reader has said what is wrong with it
-    header = found if isinstance(found, dict) else {}
-    events = header.get("traceEvents") if header else found
-    if not isinstance(events, list):
-        return None
-    most = limits.events(len(raw))
-    whole: list[Any] = []
-    for event in _whole(events):
-        whole.append(event)
-        if len(whole) > most:
-            raise limits.holds_too_many(path, Text("events"), most)
-    if not any(event.get("ph") == "X" for event in whole):
-        return None
-    return utf8(dumps(plain({**header, "traceEvents": whole})))
+    return retold(path, _whole, "ph", "X")
 
 
-def _whole(events: list[Any]) -> Iterator[dict[str, Any]]:
+def _whole(events: list[Event]) -> Iterator[Event]:
     """Events in order, an X where a pair ends; a begin without an end, or the reverse, is left."""
-    open_: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    if not any(event.get("ph") == "B" for event in events):
+        return  # events that are whole and of no use: the reader has said so
+    open_: dict[tuple[str, str], list[Event]] = {}
     for event in events:
-        if not isinstance(event, dict):
-            continue
         phase = event.get("ph")
         if phase not in ("B", "E"):
             yield event
