@@ -1,6 +1,7 @@
 """What a user's script imports when a patch needs more than PyTorch: small, public and stable.
 
-Each function does in the user's code what a change of `gpuscope.advice` predicted and tried.
+Each function does in the user's code what a change of `gpuscope.advice` predicted and tried;
+`StepTimes` is for callbacks of training frameworks.
 Nothing here needs the rest of gpuscope, and torch is imported when a function is first asked for.
 """
 
@@ -13,15 +14,17 @@ _WHERE = {
     "add_experts": "gpuscope.runtime.grouped_experts",
     "late": "gpuscope.runtime.late_values",
     "pad_output": "gpuscope.runtime.padded_output",
+    "StepTimes": "gpuscope.runtime.step_times",
 }
 """Public names and the module that holds each."""
 
-__all__ = ["add_experts", "late", "pad_output"]
+__all__ = ["StepTimes", "add_experts", "late", "pad_output"]
 
 if TYPE_CHECKING:
     from gpuscope.runtime.grouped_experts import add_experts
     from gpuscope.runtime.late_values import late
     from gpuscope.runtime.padded_output import pad_output
+    from gpuscope.runtime.step_times import StepTimes
 
 
 def __getattr__(name: str) -> Any:
