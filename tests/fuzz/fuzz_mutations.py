@@ -246,6 +246,19 @@ def as_lines(random: Random, seeds: Sequence[Sequence[Any]]) -> bytes:
     return bytes_of(random, raw) if random.random() < 0.2 else raw
 
 
+def as_table(random: Random, seeds: Sequence[str]) -> bytes:
+    """Lines of cells between commas, some of them changed, then bytes at times."""
+    lines = random.choice(seeds).splitlines(keepends=True)
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(lines))
+        cells = lines[at].split(",")
+        new = str(random.choice((*INTEGERS, *FLOATS, *ODD_FLOATS, *STRINGS)))
+        cells[random.randrange(len(cells))] = new + random.choice(("", " W", " [W]", "\n"))
+        lines[at] = ",".join(cells)
+    raw = "".join(lines).encode("utf-8", "replace")
+    return bytes_of(random, raw) if random.random() < 0.2 else raw
+
+
 def as_gzip(random: Random, seeds: Sequence[Any]) -> bytes:
     """Compressed JSON, damaged before, after, or in both places; several members at times."""
     inner = as_json(random, seeds)

@@ -158,6 +158,26 @@ def samples() -> list[list[Any]]:
 
 
 @cache
+def device_logs() -> list[str]:
+    """Logs of nvidia-smi: two devices by index, one by its bus, one that is not named."""
+    times = [f"2026/05/28 10:00:{second:02d}.000" for second in range(6)]
+    asked = "name, utilization.gpu [%], memory.used [MiB], power.draw [W], clocks.sm [MHz]"
+    said = "NVIDIA H200, 97 %, 8000 MiB, 650.50 W, 1980 MHz"
+    held = "clocks_event_reasons.active, clocks_event_reasons.sw_power_cap"
+    each = [f"{at}, {index}, {said}, 0x4, Active" for at in times for index in (0, 1)]
+    return [
+        "\n".join([f"timestamp, index, {asked}, {held}", *each]) + "\n",
+        "\n".join(
+            [
+                f"{asked}, timestamp, pci.bus_id",
+                *(f"{said}, {at}, 00000000:3B:00.0" for at in times),
+            ]
+        ),
+        "\n".join(["timestamp, temperature.gpu", *(f"{at}, [N/A]" for at in times)]),
+    ]
+
+
+@cache
 def ladders() -> list[Any]:
     """Recorded ladders, with few trials."""
     found = []

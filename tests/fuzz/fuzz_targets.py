@@ -457,6 +457,14 @@ TARGETS: dict[str, Target] = {
             ci=300,
             why="each is judged and drawn",
         ),
+        Target(
+            "device log",
+            "gpu.csv",
+            _from(damage.as_table, seeds.device_logs),
+            _samples,
+            ci=300,
+            why="each is judged and drawn",
+        ),
         Target("calibration", "c.toml", _from(damage.as_toml, seeds.calibrations), _calibration),
         Target("device", "nvidia-h200-sxm.toml", _from(damage.as_toml, seeds.devices), _device),
         Target(

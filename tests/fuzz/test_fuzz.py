@@ -66,14 +66,14 @@ READERS = {
     "serving/triton_config.py": "triton",
     "loading/archives.py": "archive",
     "timeline/kineto/blocks.py": "gzip",
-    "timeline/kineto/dialects.py": "dialect",
-    "timeline/kineto/pairs.py": "pairs",
     "timeline/kineto/parallel.py": "trace",
     "timeline/kineto/read.py": "trace",
+    "timeline/kineto/retold.py": "pairs",
     "timeline/nsys/database.py": "nsys",
     "timeline/nsys/read.py": "nsys",
     "timeline/snapshot/read.py": "snapshot",
     "views/doctor_document.py": "diagnosis",
+    "watch/device_log.py": "device log",
     "watch/recording.py": "samples",
 }
 """Modules that read files from outside, by way of one of the doors -> the target that tries it."""

@@ -26,7 +26,12 @@ CHAKRA = json.dumps({"schema": "1.0.2-chakra.0.0.4", "pid": 1, "nodes": []}).enc
         ("t.pftrace", b"\n\1", "Perfetto", "torch.profiler"),
         ("t.json", b"<!DOCTYPE html>\n<html>", "web page", "made of"),
         ("t.json", CHAKRA, "execution trace", "Kineto trace"),
-        ("t.csv", b"timestamp, index, power.draw [W]\n", "log of a device", "gpuscope watch"),
+        (
+            "t.csv",
+            b"timestamp, index, power.draw [W]\n",
+            "log of a device",
+            "gpuscope watch --replay",
+        ),
     ],
 )
 def test_it_is_named(tmp_path: Path, name: str, content: bytes, what: str, fix: str) -> None:

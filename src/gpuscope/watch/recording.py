@@ -8,7 +8,8 @@ killed is good up to its last whole line. All figures in SI units, names as in
     {"schema": "gpuscope.samples", "version": 1, "unix_s": 1.7e9, "host": "a", "host_cpu": 0.1,
      "devices": [{"info": {...}, "reading": {...}, "activity": {...}, "verdict": {...}}]}
 
-`verdict` is there for readers of logs; it is not read back, but judged anew.
+`verdict` is there for readers of logs; it is not read back, but judged anew. Logs of `nvidia-smi`
+are read as well (`device_log`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from gpuscope.document.translations import spoken
 from gpuscope.document.typed import MisfitError, typed
 from gpuscope.errors import InputFileError, InvalidValueError
 from gpuscope.outside.plain import json_of
+from gpuscope.watch.device_log import DeviceLog, is_device_log
 from gpuscope.watch.source import EndOfSamples
 from gpuscope.watch.types import DeviceSample, Sample, Verdict
 
@@ -193,17 +195,21 @@ class SampleWriter:
 def read_samples(path: str | Path) -> Iterator[Sample]:
     """Yield the samples of a file, one line at a time.
 
-    A last line that was cut off (the recorder was killed) is passed over.
+    They are gpuscope's own, or those of a log of `nvidia-smi` (see `device_log`). A last line that
+    was cut off (the recorder was killed) is passed over.
 
     Raises:
         InputFileError: it cannot be read, holds no sample, or a line is not one (names the line).
     """
     found = False
+    log: DeviceLog | None = None
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(_lines_of(path, file), 1):
-                if line.strip():
-                    sample = _parsed(path, number, line)
+                if number == 1 and is_device_log(line):
+                    log = DeviceLog(line, Path(path).name)
+                elif line.strip():
+                    sample = _parsed(path, number, line, log.add if log else _of_json)
                     if sample is not None:
                         found = True
                         yield sample
@@ -213,7 +219,10 @@ def read_samples(path: str | Path) -> Iterator[Sample]:
             str(getattr(error, "strerror", None) or error),
             _RECORD_HINT,
         ) from error
-    if not found:
+    rest = log.last() if log else None
+    if rest is not None:
+        yield rest
+    elif not found:
         raise InputFileError(Text("{path} holds no sample.", path=path), "", _RECORD_HINT)
 
 
@@ -268,6 +277,8 @@ class Replay:
         self._next: tuple[Sample, ...] | None = next(self._groups, None)
         if self._next is None:
             raise InputFileError(Text("There is no sample to play."), "", _RECORD_HINT)
+        devices = [device for sample in self._next for device in sample.devices]
+        self._notes = tuple(dict.fromkeys(note for d in devices for note in d.info.notes))
         self._shown_s: float | None = None
         self._shown_at = 0.0
         self._after = next(self._groups, None)
@@ -292,8 +303,7 @@ class Replay:
     @property
     def notes(self) -> tuple[str, ...]:
         """Of the recorded devices."""
-        devices = self._next[0].devices if self._next else ()
-        return tuple(dict.fromkeys(note for d in devices for note in d.info.notes))
+        return self._notes
 
     def read(self) -> tuple[Sample, ...]:
         """Return the next samples, once their time has come.
@@ -335,10 +345,16 @@ def _together(samples: Iterator[Sample]) -> Generator[tuple[Sample, ...], None, 
         yield tuple(group)
 
 
-def _parsed(path: str | Path, number: int, line: str) -> Sample | None:
-    """The sample of a line; None for a last line that was cut off."""
+def _of_json(line: str) -> Sample:
+    return read_sample(json_of(line))
+
+
+def _parsed(
+    path: str | Path, number: int, line: str, read: Callable[[str], Sample | None]
+) -> Sample | None:
+    """The sample that a line gives, if any; None for a last line that was cut off."""
     try:
-        return read_sample(json_of(line))
+        return read(line)
     except MisfitError as error:
         if not line.endswith("\n") and number > 1:
             return None
