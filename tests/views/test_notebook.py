@@ -15,7 +15,8 @@ import gpuscope as gs
 from gpuscope.analysis.compare import compare
 from gpuscope.document import format as units
 from gpuscope.errors import InvalidValueError
-from gpuscope.views.notebook import SHOWN, html, load_ipython_extension
+from gpuscope.views.html import render_explanation, render_report
+from gpuscope.views.notebook import SHOWN, html, inline, load_ipython_extension
 
 _VOID = {"br", "img", "hr", "meta"}
 
@@ -157,3 +158,20 @@ def test_importing_without_ipython_loads_no_views() -> None:
     code = "import gpuscope, sys; print(any(m.startswith('gpuscope.views') for m in sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("value", [gpt_run(), [gpt_run(), gpt_run()], EXPLAINED])
+def test_the_whole_page_inline(value) -> None:
+    shown = inline(value, "zh", height_px=500)
+    ((tag, attributes),) = read(shown._repr_html_()).tags
+    assert (tag, attributes["sandbox"]) == ("iframe", "allow-scripts")
+    assert attributes["srcdoc"] == shown.page
+    render = render_explanation if value is EXPLAINED else render_report
+    assert shown.page == render(value, "zh")
+    assert "height:500px" in attributes["style"]
+    assert len(repr(shown)) < 40
+
+
+def test_what_no_page_shows_is_refused() -> None:
+    with pytest.raises(InvalidValueError):
+        inline([])

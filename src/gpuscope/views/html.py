@@ -89,10 +89,14 @@ def render_report(
 
 def write_explanation(explanation: Explanation, path: str | Path, lang: str | None = None) -> None:
     """Write an explanation as a page; arguments and errors as `write_report`."""
+    write_atomically(path, render_explanation(explanation, lang))
+
+
+def render_explanation(explanation: Explanation, lang: str | None = None) -> str:
+    """Return an explanation as a page; `lang` as of `write_report`."""
     chosen = choose_language(lang)
     title = f"{explanation.title.to(chosen)} · gpuscope"
-    data = explanation_document(explanation)
-    write_atomically(path, page("explanation", data, title, chosen))
+    return page("explanation", explanation_document(explanation), title, chosen)
 
 
 def write_book(book: Book, path: str | Path, lang: str | None = None) -> None:
