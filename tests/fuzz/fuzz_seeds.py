@@ -35,6 +35,13 @@ def pairs() -> list[Any]:
     return [{"traceEvents": events, "schemaVersion": 1}, events]
 
 
+def rocprof() -> list[Any]:
+    """rocprofv3's JSON."""
+    from test_kineto_rocprof import recording
+
+    return [recording()]
+
+
 def dialects() -> list[Any]:
     """Traces of XLA's and of Ascend's profiler."""
 

@@ -397,6 +397,14 @@ TARGETS: dict[str, Target] = {
             why="each is analysed and told: 0.1 s",
         ),
         Target("dialect", "t.json", _from(damage.as_json, seeds.dialects), _timeline),
+        Target(
+            "rocprof",
+            "t.json",
+            _from(damage.as_json, seeds.rocprof),
+            _timeline,
+            ci=300,
+            why="each is told anew, then read",
+        ),
         Target("pairs", "t.json", _from(damage.as_json, seeds.pairs), _timeline),
         Target(
             "archive",

@@ -37,6 +37,7 @@ _TRACE_MARKS = (
     b'"distributedInfo"',
     b'"displayTimeUnit"',
     b'"baseTimeNanoseconds"',
+    b'"rocprofiler-sdk-tool"',
 )
 _EVENT_KEYS = (b'"ph"', b'"name"')
 

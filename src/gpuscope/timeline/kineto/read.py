@@ -33,7 +33,7 @@ from gpuscope.timeline.types import Source, Timeline
 def read_trace(
     path: str | Path, *, rank: int | None = None, workers: int | None = None
 ) -> Timeline:
-    """Read one rank's Kineto or Chrome trace.
+    """Read one rank's Kineto or Chrome trace, or rocprofv3's JSON.
 
     Plain JSON, gzip and zstd are told apart by their first bytes. Times are exact: microseconds in
     decimal text become whole nanoseconds. What can be read of a file that is cut off or damaged is
@@ -52,7 +52,15 @@ def read_trace(
     Raises:
         InputFileError: the file cannot be opened, or is no trace.
     """
-    return _read(path, rank, workers, True)
+    try:
+        return _read(path, rank, workers, True)
+    except InputFileError:
+        from gpuscope.timeline.kineto.rocprof import as_kineto, is_rocprof
+
+        target = Path(path)
+        if not is_rocprof(next(iter(Blocks(target)), b"")):
+            raise
+    return _retold(target, as_kineto(target), rank, workers)
 
 
 def _read(path: str | Path, rank: int | None, workers: int | None, other: bool) -> Timeline:
@@ -112,8 +120,11 @@ def _otherwise(path: Path, table: Table, rank: int | None, workers: int | None) 
         text = paired(path)
     elif not table.counts.get("kernel") and is_dialect(_processes(table)):
         text = as_kineto(path)
-    if text is None:
-        return None
+    return None if text is None else _retold(path, text, rank, workers)
+
+
+def _retold(path: Path, text: bytes, rank: int | None, workers: int | None) -> Timeline:
+    """The timeline of a trace told in Kineto's words, with its own file as the source."""
     with tempfile.TemporaryDirectory(prefix="gpuscope-") as folder:
         made = Path(folder) / "whole.json"
         made.write_bytes(text)

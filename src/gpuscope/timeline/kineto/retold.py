@@ -16,7 +16,11 @@ Event = dict[str, Any]
 
 
 def retold(
-    path: Path, tell: Callable[[list[Event]], Iterable[Event]], key: str, value: str
+    path: Path,
+    tell: Callable[[list[Event]], Iterable[Event]],
+    key: str,
+    value: str,
+    under: str = "traceEvents",
 ) -> bytes | None:
     """Return a trace whose events are told anew; None where that gives none of those looked for.
 
@@ -24,6 +28,7 @@ def retold(
         path: plain JSON or gzip.
         tell: its events, told in Kineto's way.
         key, value: what an event must say so that the telling was worth it.
+        under: where the events stand; what else the file says is kept.
 
     Raises:
         InputFileError: it is larger, or holds more events, than the limits.
@@ -34,7 +39,7 @@ def retold(
     except (OSError, MisfitError):
         return None  # the reader has said what is wrong with it
     header = found if isinstance(found, dict) else {}
-    events = header.get("traceEvents") if header else found
+    events = header.pop(under, None) if header else found
     if not isinstance(events, list):
         return None
     most = limits.events(len(raw))
