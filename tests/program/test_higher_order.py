@@ -52,6 +52,18 @@ def test_a_loop_whose_end_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatc
         of(lambda: step)
 
 
+def test_a_scan_takes_a_turn_for_each_element() -> None:
+    from torch._higher_order_ops.scan import scan
+
+    def step() -> object:
+        first, along = torch.zeros(8, device="cuda"), torch.ones(6, 8, device="cuda")
+        carried, found = scan(lambda c, x: (c + x, c.sin()), first, along)
+        assert (tuple(carried.shape), tuple(found.shape)) == ((8,), (6, 8))
+        return found
+
+    assert len(named(of(lambda: step), "sin")) == 6
+
+
 def attention(compiled: bool) -> Callable[[], Step]:
     def build() -> Step:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention

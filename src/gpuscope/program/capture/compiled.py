@@ -240,7 +240,7 @@ def install(patch: Patches, recorder: Any) -> None:
 
     patch.set(torch, "compile", compile_)
     patch.set(torch.nn.Module, "compile", module_compile, only_if_present=True)
-    patch.set(torch.nn.Module, "_orig_mod", property(_what_was_compiled))
+    patch.set(torch.nn.Module, "_orig_mod", _WhatWasCompiled())
     patch.set(torch.cuda, "make_graphed_callables", graphed, only_if_present=True)
     for name in ("is_compiling", "is_dynamo_compiling"):
         patch.set(torch.compiler, name, regions.is_traced, only_if_present=True)
@@ -306,11 +306,18 @@ def _compile_module(
     return module
 
 
-def _what_was_compiled(self: torch.nn.Module) -> torch.nn.Module:
-    """`torch.compile(model)._orig_mod`: here the model itself, whose calls are compiled."""
-    if self.__dict__.get("_compiled_call_impl") is None:
-        raise AttributeError("_orig_mod")  # nn.Module says it in full
-    return self
+class _WhatWasCompiled:
+    """`torch.compile(model)._orig_mod`: here the model itself, whose calls are compiled.
+
+    No `property`: TorchScript compiles those of a class.
+    """
+
+    def __get__(self, module: torch.nn.Module | None, owner: type) -> Any:
+        if module is None:
+            return self
+        if module.__dict__.get("_compiled_call_impl") is None:
+            raise AttributeError("_orig_mod")  # nn.Module says it in full
+        return module
 
 
 def _note_returned(recorder: Any, out: Any) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parameter import is_lazy
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from gpuscope.document.text import Text
+from gpuscope.program.capture import checkpoints
 from gpuscope.program.capture.conversions import TYPE_NAMES
-from gpuscope.program.capture.fakes import accelerator, on_device, with_index
+from gpuscope.program.capture.fakes import accelerator, with_index
 from gpuscope.program.capture.patches import Patches, by_thread
-from gpuscope.program.capture.storages import held
 from gpuscope.program.script.runner import when_imported
 
 
@@ -30,7 +30,7 @@ def install(patch: Patches, recorder: Any) -> None:
     # Weights are read one after the other: fakes are of the thread that made their mode.
     patch.environment({"HF_DEACTIVATE_ASYNC_LOAD": "1"})
     patch.set(torch.Tensor, "share_memory_", lambda self: self)  # one process holds them all
-    patch.set(torch, "save", _saved)  # there are no values to save
+    checkpoints.install(patch, recorder)
     _profiling(patch)
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
     # the same kernels as the unfused ones below.
@@ -135,16 +135,19 @@ def _module_conversion(patch: Patches) -> None:
 
 
 def _scripting(patch: Patches) -> None:
-    """What cannot be scripted because it calls a replaced function stays as it is."""
-    script = torch.jit.script
+    """What cannot be scripted or traced because it calls a replaced function stays as it is."""
 
-    def as_is(obj: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return script(obj, *args, **kwargs)
-        except Exception:  # the compiler has many
-            return obj
+    def as_is(compile_: Any) -> Any:
+        def compiled(obj: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return compile_(obj, *args, **kwargs)
+            except Exception:  # the compiler has many
+                return obj
 
-    patch.set(torch.jit, "script", as_is)
+        return compiled
+
+    for name in ("script", "trace"):
+        patch.set(torch.jit, name, as_is(getattr(torch.jit, name)))
 
 
 class _NoEvents(list[Any]):
@@ -169,20 +172,6 @@ def _profiling(patch: Patches) -> None:
         patch.set(kineto, name, _nothing, only_if_present=True)
     for name in ("key_averages", "events"):
         patch.set(kineto, name, lambda *args, **kwargs: _NoEvents())
-
-
-def _saved(obj: Any, *_: Any, **__: Any) -> None:
-    """`torch.save` copies each storage from the device, one after the other; nothing is written."""
-    done: set[int] = set()
-    for leaf in tree_leaves(obj):
-        whole = isinstance(leaf, torch.nn.Module)
-        for tensor in (*leaf.parameters(), *leaf.buffers()) if whole else (leaf,):
-            if not isinstance(tensor, torch.Tensor) or not on_device(tensor):
-                continue
-            storage = held(tensor).untyped_storage()._cdata
-            if storage not in done:
-                done.add(storage)
-                tensor.detach().cpu()
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

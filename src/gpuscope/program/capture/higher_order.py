@@ -1,4 +1,4 @@
-"""Operators that take functions: `torch.cond`, `while_loop`, `flex_attention`.
+"""Operators that take functions: `torch.cond`, `while_loop`, `scan`, `flex_attention`.
 
 Control flow is followed as it runs without a compiler, where the host reads the condition.
 Attention with functions of its own is one fused kernel inside compiled code, and products with the
@@ -51,6 +51,12 @@ def _while(recorder: Any, goes_on: Any, body: Any, carried: Any, more: Any = ())
         Text("Whether it goes on depends on data of the device, which has no values here."),
         Text("Give it a bound: count its turns in a whole number that starts on the host."),
     )
+
+
+def _scan(recorder: Any, combine: Any, first: Any, along: Any, more: Any = ()) -> Any:
+    from torch._higher_order_ops.scan import generic_scan
+
+    return generic_scan(combine, first, along, additional_inputs=more)
 
 
 def _flex(recorder: Any, q: Any, k: Any, v: Any, score_mod: Any, *rest: Any, **named: Any) -> Any:
@@ -114,6 +120,7 @@ _WHOLE = Text(
 _KNOWN = {
     "cond": _cond,
     "while_loop": _while,
+    "scan": _scan,
     "flex_attention": _flex,
     "flex_attention_backward": _flex_backward,
 }

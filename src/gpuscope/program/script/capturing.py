@@ -46,8 +46,6 @@ _BETWEEN = {
 
 _LAST_LINES = 3
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
-
 _PIPELINING = "torch.distributed.pipelining.schedules"
 
 
@@ -215,23 +213,20 @@ def _spawned_here(rank: int) -> Iterator[None]:
 
 @contextmanager
 def _saved_on_the_copy() -> Iterator[None]:
-    """`torch.save` makes its file, so that it can be renamed; under a capture it does nothing.
+    """`torch.save` makes its file, so that it can be renamed; under a capture it makes none.
 
-    There are no values to save: the file is empty where the object holds tensors. What lies on the
-    device is copied from there, as by the real one.
+    There are no values to save: the file holds what the capture knows it by.
     """
     import torch
-    from torch.utils._pytree import tree_leaves
 
     before = torch.save
 
     def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-        before(obj, f)
         if not isinstance(f, (str, os.PathLike)):
+            before(obj, f)
             return
         with open(f, "wb") as file:
-            if all(isinstance(leaf, _PLAIN) for leaf in tree_leaves(obj)):
-                torch.serialization.save(obj, file, *args, **kwargs)
+            before(obj, file)
 
     torch.save = save
     try:
