@@ -92,6 +92,16 @@ def test_what_was_not_read_is_said_and_never_zero() -> None:
     assert "0 %" not in line
 
 
+def test_a_part_is_told_without_its_whole() -> None:
+    """A log of nvidia-smi may lack the limit, or the memory that there is."""
+    reading = Reading(0.0, power_w=137.0, memory_used_bytes=2**30)
+    device = DeviceSample(SensorInfo("nvidia", 0, "T4"), reading, Activity())
+    text = printed(render_watch(filled(lambda _: device, 3), Look("en", 100)))
+    assert "power 137 W" in text
+    assert "memory 1.00 GiB" in text
+    assert "tensor cores, memory bandwidth, PCIe in" in text  # not available
+
+
 def test_a_throttled_device_says_why() -> None:
     def hot(n):
         made = training(n)

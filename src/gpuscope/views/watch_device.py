@@ -82,12 +82,16 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A figure with a bar: what it is called, how it is read and how it is said."""
+    """A figure with a bar: what it is called, how it is read and how it is said.
+
+    `alone` says it where the whole that it is a part of was not read: None where nothing was.
+    """
 
     label: Said
     share: Callable[[DeviceSample], float | None]
     said: Callable[[DeviceSample, str], str]
     style: str
+    alone: Callable[[DeviceSample, str], str | None] | None = None
 
 
 def device_panel(
@@ -177,6 +181,7 @@ def _facts(device: DeviceSample, lang: str) -> RenderableType:
         (tr("memory clock", lang), _said(units.frequency, reading.memory_clock_hz, lang)),
         (tr("temperature", lang), degrees),
         (tr("PCIe link", lang), _link(device, lang)),
+        *((render(row.label, lang), _alone(row, device, lang)) for row in _ROWS),
     )
     shown = [
         Text.assemble((f"{label} ", "dim"), value) for label, value in pairs if value is not None
@@ -193,6 +198,11 @@ def _said(how: Callable[[float | None, str], str], value: float | None, lang: st
     return None if value is None else how(value, lang)
 
 
+def _alone(row: _Row, device: DeviceSample, lang: str) -> str | None:
+    """A figure that has no bar, as the whole that it is a part of was not read."""
+    return row.alone(device, lang) if row.alone and row.share(device) is None else None
+
+
 def _link(device: DeviceSample, lang: str) -> str | None:
     generation, width = device.reading.pcie_generation, device.reading.pcie_width
     if not generation or not width:
@@ -202,7 +212,11 @@ def _link(device: DeviceSample, lang: str) -> str | None:
 
 def _missing(device: DeviceSample, lang: str) -> list[Text]:
     """One quiet line that names what was not read, and why where that is known."""
-    absent = [render(row.label, lang) for row in _ROWS if row.share(device) is None]
+    absent = [
+        render(row.label, lang)
+        for row in _ROWS
+        if row.share(device) is None and _alone(row, device, lang) is None
+    ]
     if not absent:
         return []
     said = tr("Not available: {figures}.", lang, figures=tr(", ", lang).join(absent))
@@ -246,6 +260,7 @@ _ROWS: tuple[_Row, ...] = (
         power_share_of,
         lambda d, lang: _of(units.power, d.reading.power_w, d.reading.power_limit_w, lang),
         "yellow",
+        lambda d, lang: _said(units.power, d.reading.power_w, lang),
     ),
     _Row(
         Said("memory"),
@@ -254,6 +269,7 @@ _ROWS: tuple[_Row, ...] = (
             units.size, d.reading.memory_used_bytes, d.reading.memory_total_bytes, lang
         ),
         "green",
+        lambda d, lang: _said(units.size, d.reading.memory_used_bytes, lang),
     ),
     _Row(
         Said("PCIe in"),
