@@ -225,3 +225,14 @@ def test_no_device_is_started_where_there_is_none(monkeypatch) -> None:
         return lambda: x @ x
 
     assert work(of(build)) == ["mm"]
+
+
+def test_a_tensor_within_vmap_and_grad_says_the_device() -> None:
+    def weighed(row):
+        return (row * torch.arange(8, device=row.device)).sum()
+
+    def build():
+        x = torch.randn(16, 8, device="cuda")
+        return lambda: torch.func.vmap(torch.func.grad(weighed))(x)
+
+    assert not [op for op in of(build).ops if any(t.device == "host" for t in op.outputs)]

@@ -91,3 +91,13 @@ def test_flex_attention_is_products_and_scores_outside_of_it() -> None:
     scores = [s for op in program.ops for s in op.outputs if s.shape == (1, 2, 128, 128)]
     assert scores
     assert {"bmm"} <= set(work(program))
+
+
+def test_flex_attention_without_a_mask_scores_on_the_device() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    def step() -> object:
+        q = torch.randn(1, 2, 128, 32, device="cuda")
+        return flex_attention(q, q, q, score_mod=lambda score, b, h, i, j: score + (i - j))
+
+    assert {"bmm", "where"} <= set(work(of(lambda: step)))

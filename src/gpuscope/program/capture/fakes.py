@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch._subclasses.fake_tensor as fake_tensor_module
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
@@ -157,9 +158,22 @@ def answer_device_queries(patch: Patches, alias: Callable[[Any, Any], None]) -> 
     def get_device(self: FakeTensor) -> int:
         return self.fake_device.index or 0 if self.fake_device.type == "cuda" else -1
 
+    asked = torch.Tensor.device
+
+    def device(self: torch.Tensor) -> torch.device:
+        """Of what `vmap` and `grad` wrap, which C++ asks: the device of the fake inside."""
+        inside = self
+        while is_functorch_wrapped_tensor(inside):
+            inside = get_unwrapped(inside)
+        found: torch.device = (
+            inside.device if isinstance(inside, FakeTensor) else asked.__get__(self)
+        )
+        return found
+
     if PRIM_DEVICE in handlers:
         patch.set_item(handlers, PRIM_DEVICE, by_thread(answer_device, handlers[PRIM_DEVICE]))
     patch.set(FakeTensor, "__torch_dispatch__", classmethod(dispatch))
+    patch.set(torch.Tensor, "device", property(device))
     patch.set(FakeTensor, "is_cuda", property(lambda self: self.fake_device.type == "cuda"))
     patch.set(FakeTensor, "is_cpu", property(lambda self: self.fake_device.type == "cpu"))
     patch.set(FakeTensor, "data", property(get_data, set_data))
