@@ -24,13 +24,14 @@ def linear(prefill: int, pairs: float, sampled: int, sequences: int, keys: float
 def bare(name: str = "vllm", **more: object) -> Engine:
     """An engine whose host takes no time."""
     free = {"host_s": 0.0, "host_sequence_s": 0.0, "request_s": 0.0, "reply_s": 0.0}
+    free |= {"token_s": 0.0, "overlapped": False}
     free |= {
         "serial_s": 0.0,
         "serial_sequence_s": 0.0,
         "serial_prompt_s": 0.0,
         "serial_token_s": 0.0,
     }
-    return replace(engine(name), graph_sizes=(), **free, **more)  # type: ignore[arg-type]
+    return replace(engine(name), graph_sizes=(), **(free | more))  # type: ignore[arg-type]
 
 
 def limits(

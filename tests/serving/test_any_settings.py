@@ -88,6 +88,7 @@ def _tried(seed: int) -> None:
     requests, shared = _requests(random, seed)
     name, policy = WAYS[random.integers(len(WAYS))]
     how = replace(bare(name).with_policy(policy), prefix_cache=bool(random.random() < 0.7))
+    how = replace(how, overlapped=not seed % 2, token_s=seed // 2 % 2 * 2e-4)
     if name == "static" and random.random() < 0.5:
         how = replace(how, scheduler="triton")
     room, count = _room(random, requests, how), int(random.integers(1, 4))

@@ -54,9 +54,10 @@ def test_runs_that_set_no_constant(name: str, told: dict, deployed: Deployment) 
     first, finished = np.array(asked["first_ms"]), np.array(asked["finished_ms"])
     tpot = np.mean((finished - first) / (output - 1)) / 1e3
     mine = np.mean((served.finished_s - served.first_token_s) / (output - 1))
-    batched = name in (
-        "dec.c128",
-        "dec.c256",
-    )  # one wave: who waits and who decodes is a coin's toss
-    assert mine == pytest.approx(tpot, rel=0.25 if batched else 0.06)
+    batched = name in ("dec.c128", "dec.c256")  # tokens queue for who streams them
+    assert mine == pytest.approx(tpot, rel=0.12 if batched else 0.06)
+    waited = np.median(first - np.array(asked["sent_ms"])) / 1e3
+    burst = name == "dec.c4"  # its first iteration starts 30 ms late
+    told_first = np.median(served.first_token_s - served.sent_s)
+    assert told_first == pytest.approx(waited, rel=0.2 if burst else 0.08)
     assert served.finished_s.max() == pytest.approx(finished.max() / 1e3, rel=0.08)

@@ -226,3 +226,32 @@ def test_equal_beginnings_are_worked_on_once() -> None:
     found = run(requests, limits())
     assert list(found.cached) == [0, 800, 800, 800, 800]
     assert found.prefill[1] < 0.35 * found.prefill[0]
+
+
+def test_who_comes_after_the_plan_waits_for_two_iterations() -> None:
+    # Three iterations of 10 ms: the second is planned when the first begins.
+    def cost(prefill: int, pairs: float, sampled: int, sequences: int, keys: float) -> float:
+        return 0.01
+
+    work, room = asked([0.0, 0.004], [10, 10], [9, 9]), limits()
+    plain, overlapped = (served(work, bare(overlapped=how), room, cost) for how in (False, True))
+    assert plain.first[1] == pytest.approx(0.02)
+    assert overlapped.first[1] == pytest.approx(0.03)
+    assert overlapped.first[0] == plain.first[0] == pytest.approx(0.01)
+
+
+def test_tokens_queue_for_the_process_that_streams_them() -> None:
+    def cost(prefill: int, pairs: float, sampled: int, sequences: int, keys: float) -> float:
+        return 0.01
+
+    # Eleven iterations of two tokens, 8 ms each: 16 ms of work every 10 ms.
+    made = served(asked([0.0, 0.0], [10, 10], [11, 11]), bare(token_s=8e-3), limits(), cost)
+    assert made.first[0] == made.first[1] == pytest.approx(0.01 + 0.016)
+    assert made.finished[0] == pytest.approx(0.01 + 11 * 0.016)
+    quick = served(asked([0.0, 0.0], [10, 10], [11, 11]), bare(token_s=4e-3), limits(), cost)
+    assert quick.finished[0] == pytest.approx(0.11 + 0.008)
+    # Who comes while it is behind waits until it has the earlier tokens out.
+    third = served(
+        asked([0.0, 0.0, 0.1], [10, 10, 10], [11, 11, 1]), bare(token_s=8e-3), limits(), cost
+    )
+    assert third.started[2] > 0.01 + 9 * 0.016

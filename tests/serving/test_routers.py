@@ -20,7 +20,8 @@ from gpuscope.serving.work import Work
 def replicas(loads: list[int], work: Work | None = None) -> Any:
     """Stand-ins: so many requests in each."""
     return [
-        SimpleNamespace(waiting=range(load), partial={}, decoding={}, work=work) for load in loads
+        SimpleNamespace(waiting=range(load), late=(), partial={}, decoding={}, work=work)
+        for load in loads
     ]
 
 

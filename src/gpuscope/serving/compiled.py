@@ -25,13 +25,15 @@ from gpuscope.serving.schedulers import Limits
 
 (
     STEP, KEYS, DECODING, PART, ENDS, HEAD, NEXT, USED, ROWS, FREED,
-    MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED,
-) = range(15)  # fmt: skip
+    SEEN, MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED, OVERLAPS,
+) = range(17)  # fmt: skip
 """Of `State.at`: steps so far, keys, sequences, the request that is half worked on (-1: none), ends
-in the heap, first in the queue, next to come, blocks, rows, places that became free; the limits."""
+in the heap, first in the queue, next to come, blocks, rows, places that became free, the first that
+is in no plan yet; the limits."""
 
-NOW, DEVICE, HOST, BEHIND, BUSY, LEAD, REPLY = range(7)
-"""Of `State.s`, as in `Replica`; seconds from sending to the queue, and from an iteration out."""
+NOW, DEVICE, HOST, BEHIND, BUSY, PLANNED, TOLD, CLEAR, LEAD, REPLY, TOKEN = range(11)
+"""Of `State.s`, as in `Replica`; seconds from sending to the queue, from an iteration out, and of
+a token on its way."""
 
 KEPT = ("intended", "started", "first", "finished", "prefill", "behind", "device", "host")
 INTENDED_S, STARTED_S, FIRST_S, FINISHED_S, PREFILL_S, BEHIND_S, DEVICE_S, HOST_S = range(8)
@@ -49,7 +51,7 @@ class State(NamedTuple):
 
     Attributes:
         at, s: what changes; see above.
-        times: of arrival; of places that became free.
+        times: of arrival; of places that became free; from which on a plan can have it.
         request, record: a column a request; see above.
         entry: totals when it began to decode.
         growth: as `Growth.counts`.
@@ -87,6 +89,7 @@ def _join(z: State, now: float) -> None:
     each = z.at[NEXT]
     if not (z.at[HEAD] < each or z.at[PART] >= 0 or z.at[DECODING]):
         z.s[NOW] = max(z.s[NOW], now)
+    z.times[2, each] = z.s[CLEAR] if z.s[CLEAR] > z.s[NOW] else now
     z.record[INTENDED_S, each] = z.times[1, each] if z.at[CLOSED] else z.times[0, each]
     z.at[NEXT] = each + 1
 
@@ -108,7 +111,7 @@ def _planned(z: State) -> int:
     while True:
         new = each < 0
         if new:
-            if head >= z.at[NEXT]:
+            if head >= z.at[SEEN]:
                 return count
             each = head
             head += 1
@@ -216,11 +219,29 @@ def _finish(z: State) -> None:
         z.record[DEVICE_S, each] += z.s[DEVICE] - z.entry[0, each]
         z.record[HOST_S, each] += z.s[HOST] - z.entry[1, each]
         z.record[BEHIND_S, each] += z.s[BEHIND] - z.entry[2, each]
-        z.record[FINISHED_S, each] = z.s[NOW] + z.s[REPLY]
+        z.record[FINISHED_S, each] = z.s[TOLD] + z.s[REPLY]
         z.at[USED] -= _ceil(z.request[HAVE, each], size)
         if z.at[CLOSED] and z.at[FREED] < z.times.shape[1]:
             z.times[1, z.at[FREED]] = z.record[FINISHED_S, each]
             z.at[FREED] += 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _see(z: State, working: bool) -> None:
+    """As `Replica._see`."""
+    if not working and z.at[HEAD] == z.at[SEEN]:
+        z.s[NOW] = max(z.s[NOW], z.times[2, z.at[SEEN]])
+    planned = z.s[PLANNED] if working and z.at[OVERLAPS] else z.s[NOW]
+    while z.at[SEEN] < z.at[NEXT] and z.times[2, z.at[SEEN]] <= planned:
+        z.at[SEEN] += 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _tell(z: State, tokens: int, first_end: float, last_begun: float, steps: int) -> None:
+    """As `Replica._tell`."""
+    busy = tokens * z.s[TOKEN]
+    z.s[TOLD] = max(max(z.s[TOLD], first_end) + steps * busy, z.s[NOW] + busy)
+    z.s[CLEAR], z.s[PLANNED] = z.s[TOLD] - busy, last_begun
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -265,6 +286,7 @@ def _iterate(z: State, cost: Cost, count: int) -> bool:
     z.s[BEHIND] += took - alone - rest if decoding else took
     if decoding:
         _advance(z, 1)
+    _tell(z, decoding + ended, z.s[NOW], begun, 1)
     z.at[PART] = -1
     for at in range(count):
         each = z.chunks[0, at]
@@ -280,7 +302,7 @@ def _iterate(z: State, cost: Cost, count: int) -> bool:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _begin_decoding(z: State, each: int) -> None:
-    z.record[FIRST_S, each] = z.s[NOW] + z.s[REPLY]
+    z.record[FIRST_S, each] = z.s[TOLD] + z.s[REPLY]
     z.at[DECODING] += 1
     z.at[KEYS] += z.request[HAVE, each]
     z.request[SINCE, each] = z.at[STEP]
@@ -303,12 +325,18 @@ def _stretch(z: State, cost: Cost, until: float) -> bool:
     )
     last = device_s(cost, 0, 0.0, 0, sequences, float(keys + sequences * (steps + 1)))
     slope = (step_s(cost, last, sequences, 0) - first) / steps
-    if until < inf and z.at[HEAD] == z.at[NEXT]:
+    if until < inf and z.at[HEAD] == z.at[SEEN]:
         steps = min(steps, _steps_until(until - z.s[NOW], first, slope))
+    if z.at[SEEN] < z.at[NEXT]:
+        rest = z.times[2, z.at[SEEN]] - z.s[NOW]
+        more = _steps_until(rest, first, slope) + z.at[OVERLAPS] if rest > 0 else 1
+        steps = min(steps, more)
     took = steps * first + slope * steps * (steps - 1) / 2
     device = steps * device_s(cost, 0, 0.0, 0, sequences, keys + sequences * (steps + 1) / 2)
     begun = z.s[NOW]
     z.s[NOW] += took
+    last_begun = z.s[NOW] - (first + slope * (steps - 1))
+    _tell(z, sequences, begun + first, last_begun, steps)
     z.s[DEVICE] += min(device, took)
     z.s[HOST] += max(took - device, 0.0)
     _advance(z, steps)
@@ -333,9 +361,10 @@ def advance(z: State, cost: Cost) -> int:
     """Serve until all is served, blocks run out, or there is no room for another row."""
     while z.at[ROWS] < z.row_s.shape[1]:
         until = _next_s(z)
-        waiting = z.at[HEAD] < z.at[NEXT]
-        busy = waiting or z.at[PART] >= 0 or z.at[DECODING] > 0
-        if busy and z.s[NOW] < until:
+        working = z.at[PART] >= 0 or z.at[DECODING] > 0
+        if (working or z.at[HEAD] < z.at[NEXT]) and z.s[NOW] < until:
+            _see(z, working)
+            waiting = z.at[HEAD] < z.at[SEEN]
             count = _planned(z) if waiting or z.at[PART] >= 0 else 0
             if count:
                 fits = _iterate(z, cost, count)
@@ -379,18 +408,18 @@ def serve_compiled(
 
 def _state(requests: Requests, engine: Engine, limits: Limits) -> State:
     count, seats = len(requests), limits.max_sequences + 1
-    at, rows = np.zeros(15, np.int64), 5 * count // 2 + 1000
+    at, rows = np.zeros(17, np.int64), 5 * count // 2 + 1000
     at[PART], at[FREED] = -1, min(requests.concurrency, count)
     at[MAX_TOKENS:] = (
         limits.max_tokens, limits.max_sequences, limits.chunked, limits.kv_blocks,
-        requests.concurrency > 0,
+        requests.concurrency > 0, engine.overlapped,
     )  # fmt: skip
     request = np.zeros((4, count), np.int64)
     request[INPUT], request[OUTPUT] = requests.input_tokens, requests.output_tokens
     return State(
         at,
-        np.array([0.0] * 5 + [engine.request_s, engine.reply_s]),
-        np.array([requests.arrival_s, np.zeros(count)]),
+        np.array([0.0] * 8 + [engine.request_s, engine.reply_s, engine.token_s]),
+        np.array([requests.arrival_s, np.zeros(count), np.zeros(count)]),
         request,
         np.zeros((8, count)),
         np.zeros((3, count)),

@@ -37,7 +37,8 @@ class Engine:
             serial_sequence_s: for each sequence in it; serial_prompt_s: where prompt
             tokens share it with others; serial_token_s: for each of these.
         request_s: of a request before it is in the queue: HTTP, words to tokens.
-        reply_s: from the end of an iteration until its token is with the client.
+        reply_s: from the end of an iteration until its token is with the client, at best.
+        token_s: of the one process that streams tokens, for each; what comes faster queues there.
         device_scale: on all device time, fitted.
         fitted: from what the constants come.
     """
@@ -66,6 +67,7 @@ class Engine:
     policies: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
     delay_s: float = 0.0
+    token_s: float = 0.0
     serial_sequence_s: float = 0.0
     serial_prompt_s: float = 0.0
     serial_token_s: float = 0.0

@@ -3,8 +3,10 @@
 Between two events (a request comes, ends, or a prompt is worked on) every iteration decodes the
 same sequences, and only their keys grow: such a stretch is one step here. Its iterations' times are
 taken as a straight line between its first and its last one, whose sum follows in closed form.
-Blocks that requests share are counted once (`gpuscope.serving.blocks`). All times are seconds from
-the start.
+Blocks that requests share are counted once (`gpuscope.serving.blocks`). Where the engine overlaps
+host and device, the next iteration is planned when one begins: who comes meanwhile is `late`, and
+waits for both. Tokens go out through the one process that requests come in by, which may fall
+behind (`told`). All times are seconds from the start.
 """
 
 from __future__ import annotations
@@ -54,6 +56,10 @@ class Replica:
         self.rows = record or work.record
         self.now = 0.0
         self.waiting: deque[int] = deque()
+        self.late: deque[tuple[float, int]] = deque()  # in no plan yet: when it can be, who
+        self.planned = 0.0  # when the next iteration was
+        self.told = 0.0  # when the tokens so far are out
+        self.clear = 0.0  # when those before the last iteration's are
         self.partial: dict[int, None] = {}
         self.decoding: dict[int, None] = {}  # in order of admission
         self.ends: list[tuple[int, int]] = []
@@ -73,7 +79,7 @@ class Replica:
     @property
     def busy(self) -> bool:
         """Whether anything waits or is at work."""
-        return bool(self.waiting or self.partial or self.decoding)
+        return bool(self.waiting or self.late or self.partial or self.decoding)
 
     def join(self, each: int, intended: float, now: float) -> None:
         """A request comes into the queue."""
@@ -81,11 +87,13 @@ class Replica:
             self.now = max(self.now, now)
         self.record.intended[each] = intended
         self.work.left_at[each] = intended
-        self.waiting.append(each)
+        self.late.append((self.clear if self.clear > self.now else now, each))
 
     def step(self, until: float) -> None:
         """One event: an iteration with prompts, or a stretch of decoding that ends by `until`."""
-        self.barred = self.barred and bool(self.partial or self.decoding)
+        working = bool(self.partial or self.decoding)
+        self.barred = self.barred and working
+        self._see(working)
         waiting = self.waiting and not self.barred
         chosen = self._planned() if waiting or self.partial else Plan(())
         if chosen.chunks:
@@ -96,6 +104,23 @@ class Replica:
             self.now = max(self.now, min(until, chosen.wake_s))
         else:
             self._preempt()  # half-done prompts hold all blocks
+
+    def _see(self, working: bool) -> None:
+        """Who had come when the next iteration was planned can be in it."""
+        if not working and not self.waiting and self.late:
+            self.now = max(self.now, self.late[0][0])
+        planned = self.planned if working and self.engine.overlapped else self.now
+        while self.late and self.late[0][0] <= planned:
+            self.waiting.append(self.late.popleft()[1])
+
+    def _tell(self, tokens: int, first_end: float, last_begun: float, steps: int = 1) -> None:
+        """Iterations up to now give so many tokens each.
+
+        None is shorter than the one before: the process is last idle before the first or the last.
+        """
+        busy = tokens * self.engine.token_s
+        self.told = max(max(self.told, first_end) + steps * busy, self.now + busy)
+        self.clear, self.planned = self.told - busy, last_begun
 
     # -- one iteration with prompts ------------------------------------------------------------
 
@@ -155,6 +180,7 @@ class Replica:
         self.totals[2] += took - alone - rest if decoding else took
         if decoding:
             self._advance(1)
+        self._tell(decoding + len(ended), self.now, begun)
         for each in ended:
             self._begin_decoding(each)
         self.barred = False
@@ -203,7 +229,7 @@ class Replica:
         work = self.work
         work.made[each] += 1
         if work.made[each] == 1:
-            self.record.first[each] = self.now + self.engine.reply_s
+            self.record.first[each] = self.told + self.engine.reply_s
         self.decoding[each] = None
         self.keys += work.done[each]
         work.since[each] = self.step_count
@@ -227,12 +253,18 @@ class Replica:
         slope = (self._decode_s(steps) - first) / steps
         if until < inf and not self.waiting:  # behind one that finds no room, none is admitted
             steps = min(steps, steps_until(until - self.now, first, slope))
+        if self.late:  # until an iteration begins when it can be planned
+            rest = self.late[0][0] - self.now
+            more = steps_until(rest, first, slope) + self.engine.overlapped if rest > 0 else 1
+            steps = min(steps, more)
         took = steps * first + slope * steps * (steps - 1) / 2
         device = steps * self.device_s(
             0, 0.0, 0, sequences, self.keys + sequences * (steps + 1) / 2
         )
         begun = self.now
         self.now += took
+        last_begun = self.now - (first + slope * (steps - 1))
+        self._tell(sequences, begun + first, last_begun, steps)
         self.totals[0] += min(device, took)
         self.totals[1] += max(took - device, 0.0)
         self._advance(steps)
@@ -289,7 +321,7 @@ class Replica:
 
     def _end(self, each: int) -> None:
         self._leave(each)
-        self.record.finished[each] = self.now + self.engine.reply_s
+        self.record.finished[each] = self.told + self.engine.reply_s
         self._free(each)
         self.ended.append(each)
 
@@ -347,8 +379,8 @@ class Replica:
         self, begun: float, steps: int, device: float, host: float, tokens: int, decoding: int
     ) -> None:
         self.rows.add(
-            (begun, steps, device, host, tokens, decoding, self.blocks.used, len(self.waiting),
-             self.row_preemptions)
+            (begun, steps, device, host, tokens, decoding, self.blocks.used,
+             len(self.waiting) + len(self.late), self.row_preemptions)
         )  # fmt: skip
         self.row_preemptions = 0
 

@@ -126,6 +126,7 @@ class Speculating(Replica):
         took = self.engine.step_s(device, sequences, 0)
         begun = self.now
         self.now += took
+        self._tell(sequences, self.now, begun)
         self.totals[0] += min(device, took)
         self.totals[1] += max(took - device, 0.0)
         self._advance(1)

@@ -56,4 +56,5 @@ def router(name: str) -> Router:
 
 def requests_of(replica: Replica) -> int:
     """In its queue and at work."""
-    return len(replica.waiting) + len(replica.partial) + len(replica.decoding)
+    coming = len(replica.waiting) + len(replica.late)
+    return coming + len(replica.partial) + len(replica.decoding)
