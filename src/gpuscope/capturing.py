@@ -202,22 +202,21 @@ def capture_resolved(
         resolved: what `gpuscope.program.workload.resolve` gave; its `build` may have been wrapped.
         cluster, strict, calibration: see `capture_job`.
     """
-    constants = calibration or calibration_for(cluster.device)
     found: Program | RankPrograms = capture_elsewhere(
-        resolved, _here_recorded, cluster, strict, constants
+        resolved, _here_recorded, cluster, strict, calibration
     )
     return found
 
 
 def _here_recorded(
-    resolved: Resolved, cluster: Cluster, strict: bool, calibration: Calibration
+    resolved: Resolved, cluster: Cluster, strict: bool, calibration: Calibration | None
 ) -> Program | RankPrograms:
     """A script that is its own step reads the clock of the device that it is predicted for."""
     script = resolved.script
     if script is not None and script.step == "whole" and cluster.n_devices == 1:
         from gpuscope.cost.one_by_one import prices_on
 
-        prices = prices_on(cluster, calibration)
+        prices = prices_on(cluster, calibration or calibration_for(cluster.device))
         resolved = resolved.with_script(replace(script, prices=prices))
     return _job_recorded(resolved, cluster, strict)
 

@@ -1,9 +1,9 @@
 """What runs functions for `elsewhere`: `python -m gpuscope.program.guard.server IN OUT`.
 
 One thread, torch imported, nothing else done: so it can be forked without harm. Each request is a
-fork with a session of its own, which ends with everything that it started. Installed libraries that
-a fork imported are imported here before the next one, so that many runs of a script import them
-twice, not each time.
+fork with a session of its own, which ends with everything that it started. Installed libraries and
+modules of ours that a fork imported are imported here before the next one, so that many runs of a
+script import them twice, not each time.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ _NEEDED = (
     "gpuscope.program.workload",
 )
 """What forks would import each."""
+
+_NOWHERE = open(os.devnull, "w")  # noqa: SIM115
+"""Where libraries speak that are imported ahead; some keep it for all that they ever say."""
 
 _DIES_WITH_PARENT = 1
 """`PR_SET_PDEATHSIG` of `linux/prctl.h`."""
@@ -129,12 +132,7 @@ def _import_as_there(plainly: list[str], captured: list[str], request: Request) 
         return _smallest()
 
     _take_over(request)
-    with (
-        suppress(Exception),
-        open(os.devnull, "w") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(nowhere),
-    ):
+    with suppress(Exception), redirect_stdout(_NOWHERE), redirect_stderr(_NOWHERE):
         take(plainly)
         if captured:
             capture(build)
@@ -151,15 +149,18 @@ def _take_over(request: Request) -> None:
 
 
 def _libraries(before: set[str]) -> list[str]:
-    """Modules of installed packages that were imported since."""
+    """Modules of ours and of installed packages that were imported since."""
     new = [(name, module) for name, module in sys.modules.items() if name not in before]
     return [
         name
         for name, module in new
-        if not name.startswith(("gpuscope", "__"))
-        and is_library(getattr(module, "__file__", None) or "")
-        and " " not in name
+        if not name.startswith("__") and _stays(name, module) and " " not in name
     ]
+
+
+def _stays(name: str, module: object) -> bool:
+    """Whether a module is the same in each run, as the user's own are not."""
+    return name.startswith("gpuscope.") or is_library(getattr(module, "__file__", None) or "")
 
 
 def _result() -> IO[bytes]:
