@@ -365,7 +365,7 @@ SURFACE = {
     ],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],
-    "schema": ["NAME"],
+    "schema": ["NAME", "--lang"],
     "mcp": ["--folder", "--method", "--lang"],
     "cache": ["--clear", "--json", "--lang"],
 }

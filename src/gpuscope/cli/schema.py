@@ -19,11 +19,14 @@ def schema_command(
         str | None,
         typer.Argument(help=Text("A document: run, sweep, serving, ...; none: the list.")),
     ] = None,
+    lang: Annotated[str | None, typer.Option(help=Text("Language: en or zh."))] = None,
 ) -> None:
     """Print the JSON Schema of a document that --json prints."""
     from gpuscope.document.plain import dumps
+    from gpuscope.views.i18n import choose_language
     from gpuscope.views.schemas import DOCUMENTS, json_schema
 
+    choose_language(lang)  # errors are told in it; what is printed is the same in all
     if name is None:
         typer.echo("\n".join(DOCUMENTS))
         return
