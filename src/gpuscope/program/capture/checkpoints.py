@@ -75,8 +75,9 @@ class _Checkpoints:
         if path in self._by_path and not os.path.exists(path):
             return self._made(self._by_path[path], map_location)
         found = self._load(f, map_location, *args, **kwargs)
-        if isinstance(found, dict) and list(found) == [_MARK]:
-            return self._made(found[_MARK], map_location)
+        number = found.get(_MARK) if isinstance(found, dict) and len(found) == 1 else None
+        if isinstance(number, int) and 0 <= number < len(self._saved):
+            return self._made(number, map_location)
         return found
 
     def _keep(self, obj: Any) -> int | None:
