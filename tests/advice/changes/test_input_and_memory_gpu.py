@@ -48,6 +48,8 @@ def build():
 def _run(*names: str) -> tuple[list[float], int, float]:
     """Losses of eight steps, peak bytes above the begin, and the median milliseconds of a step."""
     gc.collect()  # what a run before has left in cycles must not go while this one is measured
+    # Nor may what it made and this one uses count for neither: cuBLAS keeps a workspace a thread.
+    torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     live = Live(plan(names))
     begin = torch.cuda.memory_allocated()
