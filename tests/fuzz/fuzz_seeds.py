@@ -13,6 +13,7 @@ from typing import Any
 
 import kineto_traces
 import nsys_databases
+import rocpd_databases
 import snapshots
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +83,13 @@ def databases() -> list[bytes]:
     tables = nsys_databases.step_tables()
     few = {name: tables[name] for name in ("StringIds", "CUPTI_ACTIVITY_KIND_KERNEL")}
     return [_database(tables), _database(tables), _database(few)]
+
+
+@cache
+def rocpd() -> list[bytes]:
+    """Databases of rocprofv3: of one process, and of two."""
+    one, two = rocpd_databases.process(17), rocpd_databases.process(18, "correlation_id")
+    return [rocpd_databases.database(one), rocpd_databases.database(one, two)]
 
 
 def _database(tables: dict[str, list[tuple[object, ...]]]) -> bytes:
@@ -166,7 +174,7 @@ def samples() -> list[list[Any]]:
 
 @cache
 def device_logs() -> list[str]:
-    """Logs of nvidia-smi: two devices by index, one by its bus, one that is not named."""
+    """Logs of nvidia-smi: two devices by index, one by its bus, one not named; dcgmi dmon's."""
     times = [f"2026/05/28 10:00:{second:02d}.000" for second in range(6)]
     asked = "name, utilization.gpu [%], memory.used [MiB], power.draw [W], clocks.sm [MHz]"
     said = "NVIDIA H200, 97 %, 8000 MiB, 650.50 W, 1980 MHz"
@@ -181,6 +189,8 @@ def device_logs() -> list[str]:
             ]
         ),
         "\n".join(["timestamp, temperature.gpu", *(f"{at}, [N/A]" for at in times)]),
+        "#Entity   GPUTL   POWER   SMACT\nID                W\n"
+        + "GPU 0   61   650.5   0.367\n" * 6,
     ]
 
 

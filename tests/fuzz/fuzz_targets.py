@@ -415,6 +415,7 @@ TARGETS: dict[str, Target] = {
             why="each makes a folder of files",
         ),
         Target("nsys", "t.sqlite", _from(damage.as_sqlite, seeds.databases), _timeline),
+        Target("rocpd", "t.db", _from(damage.as_sqlite, seeds.rocpd), _timeline),
         Target(
             "nsys-told",
             "t.sqlite",

@@ -71,8 +71,10 @@ READERS = {
     "timeline/kineto/retold.py": "pairs",
     "timeline/nsys/database.py": "nsys",
     "timeline/nsys/read.py": "nsys",
+    "timeline/nsys/rocpd.py": "rocpd",
     "timeline/snapshot/read.py": "snapshot",
     "views/doctor_document.py": "diagnosis",
+    "watch/dcgm_log.py": "device log",
     "watch/device_log.py": "device log",
     "watch/recording.py": "samples",
 }

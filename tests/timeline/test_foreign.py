@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ CHAKRA = json.dumps({"schema": "1.0.2-chakra.0.0.4", "pid": 1, "nodes": []}).enc
             "log of a device",
             "gpuscope watch --replay",
         ),
+        ("dmon.txt", b"#Entity   GPUTL   SMACT\n", "log of a device", "gpuscope watch --replay"),
     ],
 )
 def test_it_is_named(tmp_path: Path, name: str, content: bytes, what: str, fix: str) -> None:
@@ -40,14 +40,6 @@ def test_it_is_named(tmp_path: Path, name: str, content: bytes, what: str, fix: 
     with pytest.raises(InputFileError, match=what) as caught:
         find_traces(path)
     assert fix in caught.value.next_step
-
-
-def test_a_database_of_rocprof(tmp_path: Path) -> None:
-    path = tmp_path / "r.db"
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE rocpd_kernel_dispatch (id INTEGER)")
-    with pytest.raises(InputFileError, match="rocpd"):
-        find_traces(path)
 
 
 def test_others_are_their_readers_to_judge(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -32,30 +31,19 @@ def refuse_foreign(path: Path) -> None:
     except OSError:
         return  # whoever reads it says what is wrong
     squeezed = _squeezed(head.decode("utf-8", "replace").lstrip("\ufeff"))
-    found = next((kind for kind in _kinds() if _is(kind, path, head, squeezed)), None)
+    found = next((kind for kind in _kinds() if _is(kind, path, squeezed)), None)
     if found is not None:
         raise InputFileError(
             extracted(found["what"], path=path), "", extracted(found["fix"], path=path)
         )
 
 
-def _is(kind: Mapping[str, str], path: Path, head: bytes, text: str) -> bool:
+def _is(kind: Mapping[str, str], path: Path, text: str) -> bool:
     if "ends" in kind:
         return path.name.lower().endswith(kind["ends"])
-    if "table" in kind:
-        return head.startswith(b"SQLite format 3\0") and _has_table(path, kind["table"])
     return text.startswith(_squeezed(kind["begins"])) and kind.get("holds", "") in text
 
 
 def _squeezed(text: str) -> str:
     """Text without blanks, in lower case: files of one kind differ in both."""
     return "".join(text.split()).lower()
-
-
-def _has_table(path: Path, like: str) -> bool:
-    try:
-        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
-            query = "SELECT 1 FROM sqlite_master WHERE name LIKE ? LIMIT 1"
-            return database.execute(query, (like,)).fetchone() is not None
-    except (sqlite3.Error, ValueError):
-        return False

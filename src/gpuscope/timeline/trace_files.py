@@ -48,8 +48,8 @@ class TraceFile:
 
     Attributes:
         path: where.
-        kind: "kineto" (Chrome JSON), "nsys" (SQLite export), "snapshot" (PyTorch memory pickle),
-            "document" (a run saved by gpuscope).
+        kind: "kineto" (Chrome JSON), "nsys" (SQLite: its export, or rocpd), "snapshot" (PyTorch
+            memory pickle), "document" (a run saved by gpuscope).
         rank: what the name says; None where it says nothing. A rank in the file itself counts
             more and is only known once it is read.
         nbytes: size on disk.
@@ -156,7 +156,7 @@ def _one(path: str | Path) -> Found:
     from gpuscope.timeline.foreign import refuse_foreign
 
     kind = kind_of(target)
-    if kind in (None, "nsys"):
+    if kind is None:
         refuse_foreign(target)
     return Found((_file(target, kind or "kineto"),))
 

@@ -181,7 +181,7 @@ class Source:
     Attributes:
         rank: as in `Lane.rank`.
         path: the file, as the user named it.
-        format: "kineto", "nsys", "gpuscope", "snapshot" (of PyTorch's memory; no events).
+        format: "kineto", "nsys", "rocpd", "gpuscope", "snapshot" (of PyTorch's memory; no events).
         rank_known: the file itself names its rank (else it is a guess from its name or order).
         world_size, backend, host: of the distributed run; None or "" if unknown.
         groups: process group name -> global ranks (() where the members are not listed).

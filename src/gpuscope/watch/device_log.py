@@ -28,22 +28,50 @@ _IDENTITIES = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 _COLUMN = re.compile(r"^([a-z0-9_.]+)(?:\s*\[(.+)\])?$")
 _REASON = re.compile(r"^clocks_(?:throttle|event)_reasons\.(\w+)$")
 _NUMBER = re.compile(r"^-?\d{1,18}(?:\.\d{1,18})?(?![\d.])")
-_WHOLE = frozenset({"memory_used_bytes", "memory_total_bytes", "pcie_generation", "pcie_width"})
+WHOLE = frozenset({"memory_used_bytes", "memory_total_bytes", "pcie_generation", "pcie_width"})
+"""Figures that are counts."""
+
 _LONGEST_NUMBER = 4
 
 
 @cache
-def _names() -> Mapping[str, Mapping[str, Any]]:
+def log_names() -> Mapping[str, Mapping[str, Any]]:
+    """What the columns of logs mean: tables by the tool that writes them."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def is_device_log(line: str) -> bool:
     """Return whether a file's first line is the header of such a log."""
     names = {name for name, _ in _columns(line)}
-    return "timestamp" in names and not names.isdisjoint(_names()["figures"])
+    return "timestamp" in names and not names.isdisjoint(log_names()["figures"])
 
 
-class DeviceLog:
+class OpenSample:
+    """Devices of one moment, as the lines of a log name them one after the other."""
+
+    def __init__(self, host: str) -> None:
+        """Begin with none, on a host of this name."""
+        self._host = harmless(host)
+        self._open: dict[int, tuple[float, DeviceSample]] = {}
+
+    def holds(self, index: int) -> bool:
+        """Return whether the device has been named: if it comes again, the moment is over."""
+        return index in self._open
+
+    def put(self, index: int, at_s: float, device: DeviceSample) -> None:
+        """Take a device."""
+        self._open[index] = (at_s, device)
+
+    def last(self) -> Sample | None:
+        """Return the sample of the lines since the one before; None where there are none."""
+        if not self._open:
+            return None
+        found = [self._open[index] for index in sorted(self._open)]
+        self._open = {}
+        return Sample(min(at for at, _ in found), self._host, tuple(each for _, each in found))
+
+
+class DeviceLog(OpenSample):
     """Turns the lines of one log into samples; a sample is whole once a device comes again."""
 
     def __init__(self, header: str, host: str) -> None:
@@ -53,13 +81,12 @@ class DeviceLog:
             header: the first line (see `is_device_log`).
             host: what to call the host, which such a log does not name.
         """
+        super().__init__(host)
         self._columns = _columns(header)
         self._header = header.strip()
-        self._host = harmless(host)
         names = {name for name, _ in self._columns}
         self._identity = next((name for name in _IDENTITIES if name in names), None)
         self._indices: dict[str, int] = {}
-        self._open: dict[int, tuple[float, DeviceSample]] = {}
         self._notes: tuple[str, ...] = (
             Text("A log of nvidia-smi: its times are read as UTC, its zone is not in it."),
         )
@@ -84,7 +111,7 @@ class DeviceLog:
             said.setdefault(name, cell)
         at_s = _unix_s(said["timestamp"])
         index = self._index(said.get(self._identity or "", ""))
-        ended = self.last() if index in self._open else None
+        ended = self.last() if self.holds(index) else None
         info = SensorInfo(
             "nvidia",
             index,
@@ -94,16 +121,8 @@ class DeviceLog:
             notes=self._notes,
         )
         reading = Reading(at_s, throttle_reasons=_reasons(said), **self._figures(cells))
-        self._open[index] = (at_s, DeviceSample(info, reading, Activity()))
+        self.put(index, at_s, DeviceSample(info, reading, Activity()))
         return ended
-
-    def last(self) -> Sample | None:
-        """Return the sample of the lines since the one before; None where there are none."""
-        if not self._open:
-            return None
-        found = [self._open[index] for index in sorted(self._open)]
-        self._open = {}
-        return Sample(min(at for at, _ in found), self._host, tuple(each for _, each in found))
 
     def _index(self, said: str) -> int:
         if self._identity == "index":
@@ -115,13 +134,13 @@ class DeviceLog:
         return self._indices.setdefault(said, len(self._indices))
 
     def _figures(self, cells: list[str]) -> dict[str, Any]:
-        figures, units = _names()["figures"], _names()["units"]
+        figures, units = log_names()["figures"], log_names()["units"]
         found: dict[str, Any] = {}
         for (name, unit), cell in zip(self._columns, cells, strict=True):
             figure, number = figures.get(name), _NUMBER.match(cell)
             if figure is not None and number is not None and figure not in found:
                 value = float(number[0]) * units.get(unit, 1.0)
-                found[figure] = int(value) if figure in _WHOLE else value
+                found[figure] = int(value) if figure in WHOLE else value
         return found
 
 
@@ -164,7 +183,7 @@ def _reasons(said: Mapping[str, str]) -> tuple[str, ...] | None:
         if reason[1] == "active" and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", cell):
             asked = True
             found += [held.value for bit, held in REASONS if int(cell, 16) & bit]
-        elif reason[1] in _names()["reasons"] and cell in ("Active", "Not Active"):
+        elif reason[1] in log_names()["reasons"] and cell in ("Active", "Not Active"):
             asked = True
-            found += [_names()["reasons"][reason[1]]] if cell == "Active" else []
+            found += [log_names()["reasons"][reason[1]]] if cell == "Active" else []
     return tuple(dict.fromkeys(found)) if asked else None

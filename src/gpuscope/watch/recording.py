@@ -9,7 +9,7 @@ killed is good up to its last whole line. All figures in SI units, names as in
      "devices": [{"info": {...}, "reading": {...}, "activity": {...}, "verdict": {...}}]}
 
 `verdict` is there for readers of logs; it is not read back, but judged anew. Logs of `nvidia-smi`
-are read as well (`device_log`).
+and of `dcgmi dmon` are read as well (`device_log`, `dcgm_log`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from gpuscope.document.translations import spoken
 from gpuscope.document.typed import MisfitError, typed
 from gpuscope.errors import InputFileError, InvalidValueError
 from gpuscope.outside.plain import json_of
+from gpuscope.watch.dcgm_log import DcgmLog, is_dcgm_log
 from gpuscope.watch.device_log import DeviceLog, is_device_log
 from gpuscope.watch.source import EndOfSamples
 from gpuscope.watch.types import DeviceSample, Sample, Verdict
@@ -195,19 +196,21 @@ class SampleWriter:
 def read_samples(path: str | Path) -> Iterator[Sample]:
     """Yield the samples of a file, one line at a time.
 
-    They are gpuscope's own, or those of a log of `nvidia-smi` (see `device_log`). A last line that
-    was cut off (the recorder was killed) is passed over.
+    They are gpuscope's own, or those of a log of `nvidia-smi` or `dcgmi dmon` (see `device_log`,
+    `dcgm_log`). A last line that was cut off (the recorder was killed) is passed over.
 
     Raises:
         InputFileError: it cannot be read, holds no sample, or a line is not one (names the line).
     """
     found = False
-    log: DeviceLog | None = None
+    log: DeviceLog | DcgmLog | None = None
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(_lines_of(path, file), 1):
                 if number == 1 and is_device_log(line):
                     log = DeviceLog(line, Path(path).name)
+                elif number == 1 and is_dcgm_log(line):
+                    log = DcgmLog(line, Path(path).name)
                 elif line.strip():
                     sample = _parsed(path, number, line, log.add if log else _of_json)
                     if sample is not None:

@@ -88,8 +88,7 @@ class _Process:
             device = self._devices.get(_handle(info, "agent_id"), 0)
             yield from self._on_device(record, info, "kernel", name, device, _shape(info))
         for record in _maps(self._records.get("memory_copy")):
-            way = _COPY.search(self._operation(record))
-            name = "Memcpy " + "to".join(filter(None, way.groups())) if way else "Memcpy"
+            name = copy_name(self._operation(record))
             ends = [self._devices.get(_handle(record, end)) for end in _ENDS]
             device = next((end for end in ends if end is not None), 0)
             nbytes = _whole(record.get("bytes"))
@@ -116,6 +115,12 @@ class _Process:
 
 
 _ENDS = ("dst_agent_id", "src_agent_id")
+
+
+def copy_name(operation: str) -> str:
+    """Kineto's name of a copy ("Memcpy HtoD"), by rocprofv3's ("MEMORY_COPY_HOST_TO_DEVICE")."""
+    way = _COPY.search(operation)
+    return "Memcpy " + "to".join(filter(None, way.groups())) if way else "Memcpy"
 
 
 def _whole_event(

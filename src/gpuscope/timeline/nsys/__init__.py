@@ -1,4 +1,4 @@
-"""Reads what `nsys export --type sqlite` writes: an Nsight Systems recording as a `Timeline`."""
+"""Reads SQLite recordings as a `Timeline`: `nsys export --type sqlite`, and rocprofv3's rocpd."""
 
 from gpuscope.timeline.nsys.read import read_nsys
 

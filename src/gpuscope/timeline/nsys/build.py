@@ -21,8 +21,10 @@ from gpuscope.timeline.types import (
     Timeline,
 )
 
-_TID_BITS = 24
-_MASK = (1 << _TID_BITS) - 1
+TID_BITS = 24
+"""Of a thread; above it stand those of its process."""
+
+_MASK = (1 << TID_BITS) - 1
 
 _RECORDED = ("registers", "shared_bytes", "nbytes", "graph")
 
@@ -97,7 +99,7 @@ class Builder:
 
     def device(self, rows: Rows, device: Ints, stream: Ints, **recorded: Ints) -> None:
         """Add device work; `recorded` holds columns of `Recorded` (others are unknown)."""
-        process = rows.process >> _TID_BITS & _MASK
+        process = rows.process >> TID_BITS & _MASK
         self._blocks.append(_Block(rows, process, device, stream, recorded))
 
     def on_stream(self, rows: Rows, device: Ints, stream: Ints) -> None:
@@ -107,11 +109,11 @@ class Builder:
     def host(self, rows: Rows, thread: Ints) -> None:
         """Add events of host threads, given by globalTid."""
         nowhere = np.full(len(thread), -1, np.int64)
-        self._blocks.append(_Block(rows, thread >> _TID_BITS & _MASK, thread, nowhere))
+        self._blocks.append(_Block(rows, thread >> TID_BITS & _MASK, thread, nowhere))
 
     def steps(self, chosen: Ints, columns: Mapping[str, Ints]) -> None:
         """Mark the chosen ranges as steps."""
-        process = columns["globalTid"][chosen] >> _TID_BITS & _MASK
+        process = columns["globalTid"][chosen] >> TID_BITS & _MASK
         self._steps.append((columns["start"][chosen], columns["end"][chosen], process))
 
     def counts(self) -> list[dict[str, int]]:

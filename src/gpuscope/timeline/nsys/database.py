@@ -1,9 +1,11 @@
-"""An Nsight Systems export as columns of integers, whatever version wrote it.
+"""An Nsight Systems export, or rocprofv3's database, as columns of integers, whoever wrote it.
 
 Tables are made only when there is something in them, columns came and went over the versions, and
 absent values are NULL or a default. So every read names the columns that it would like and gets -1
 for those that are not there. The schema is documented in NVIDIA's "Nsight Systems user guide",
-section "SQLite Schema Reference" (docs.nvidia.com/nsight-systems/UserGuide).
+section "SQLite Schema Reference" (docs.nvidia.com/nsight-systems/UserGuide); rocprofv3's (rocpd) in
+AMD's rocprofiler-sdk, `rocpd_tables.sql`: there each process has tables of its own, whose names end
+in its identifier.
 
 A database is a program, too: views and generated columns compute. Only tables are read, functions
 of the schema's own are off, and rows, lengths and time have limits (`gpuscope.outside.limits`).
@@ -12,6 +14,7 @@ of the schema's own are off, and rows, lengths and time have limits (`gpuscope.o
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,6 +65,12 @@ _READ = frozenset(
 )
 """Tables that anything is read of."""
 
+_ROCPD = re.compile(
+    r"rocpd_(?:string|event|region|kernel_dispatch|memory_copy"
+    r"|info_(?:process|thread|agent|kernel_symbol|node))(_\w{1,64})?"
+)
+_DISPATCHES = "rocpd_kernel_dispatch"
+
 Columns = dict[str, Ints]
 
 
@@ -72,7 +81,7 @@ class Database:
         path: the SQLite file.
 
     Raises:
-        InputFileError: missing, unreadable, not SQLite, damaged, or not an nsys export.
+        InputFileError: missing, unreadable, not SQLite, damaged, or neither of the two.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -96,7 +105,7 @@ class Database:
             self._tables = self._read_tables()
         except (sqlite3.Error, ValueError) as error:  # its own words may not be UTF-8 either
             raise self._damaged(error) from error
-        if not any(table in self._tables for table in _KNOWN):
+        if not self.parts and not any(table in self._tables for table in _KNOWN):
             self._connection.close()
             raise InputFileError(
                 Text("{path} is not an export of Nsight Systems.", path=path),
@@ -114,6 +123,15 @@ class Database:
         trace: TracebackType | None,
     ) -> None:
         self._connection.close()
+
+    @property
+    def parts(self) -> list[str]:
+        """Ends of the names of rocprofv3's tables, one a process; none in an nsys export."""
+        return sorted(
+            table.removeprefix(_DISPATCHES)
+            for table in self._tables
+            if table.startswith(_DISPATCHES)
+        )
 
     def has(self, table: str) -> bool:
         """Return whether a table is there."""
@@ -179,10 +197,10 @@ class Database:
                 "SELECT name FROM sqlite_master WHERE type = 'table'"
             )
         ]
-        quoted = ((name, name.replace('"', '""')) for name in names if name in _READ)
         return {
-            name: {str(row[1]) for row in self._connection.execute(f'PRAGMA table_info("{safe}")')}
-            for name, safe in quoted
+            name: {str(row[1]) for row in self._connection.execute(f'PRAGMA table_info("{name}")')}
+            for name in names
+            if name in _READ or _ROCPD.fullmatch(name)
         }
 
     def _chunks(self, query: str, values: Sequence[object] = ()) -> Iterator[list[Any]]:
@@ -212,7 +230,7 @@ class Database:
         return InputFileError(
             Text("{path} cannot be read as SQLite.", path=self.path),
             f"{str(error).capitalize()}.",
-            Text("Export it again: nsys export --type sqlite REPORT.nsys-rep"),
+            Text("Export it again (nsys export --type sqlite REPORT.nsys-rep), or record anew."),
         )
 
 

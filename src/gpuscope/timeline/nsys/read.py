@@ -82,16 +82,20 @@ class _Strings:
 
 
 def read_nsys(path: str | Path) -> Timeline:
-    """Read an export made with `nsys export --type sqlite`.
+    """Read an export made with `nsys export --type sqlite`, or a database of rocprofv3 (`rocpd`).
 
     Kernels, copies, memsets and whole graphs (where only those were traced) are device work; CUDA
     calls are launches, synchronisations or others; NVTX ranges are operators where PyTorch named
     them so (`emit_nvtx`), steps where their name says step or iteration, and marks else.
 
     Raises:
-        InputFileError: missing, damaged, not an export of Nsight Systems, or nothing in it.
+        InputFileError: missing, damaged, neither of the two, or nothing in it.
     """
     with Database(path) as database:
+        if database.parts:
+            from gpuscope.timeline.nsys.rocpd import read_rocpd
+
+            return read_rocpd(database)
         builder = Builder()
         strings = _Strings(database, builder)
         notes = [
@@ -279,7 +283,7 @@ def _nvtx(database: Database, builder: Builder, strings: _Strings) -> list[str]:
     keep = np.flatnonzero(ranges)
     kept = [labels[i] or "NVTX range" for i in keep.tolist()]
     names = np.array([builder.name(_operator_name(text)) for text in kept], np.int64)
-    kinds = np.array([_range_kind(text, builder) for text in kept], np.int64)
+    kinds = np.array([range_kind(text, builder) for text in kept], np.int64)
     columns = {key: column[keep] for key, column in c.items()}
     builder.host(_rows(columns, names, kinds), columns["globalTid"])
     builder.steps(np.array([bool(_STEP.match(text)) for text in kept], bool), columns)
@@ -291,7 +295,8 @@ def _operator_name(text: str) -> str:
     return text.partition(", seq = ")[0].partition(", op_id = ")[0]
 
 
-def _range_kind(text: str, builder: Builder) -> int:
+def range_kind(text: str, builder: Builder) -> int:
+    """Kind of a range that a program marked: a step, an operator of PyTorch's, or another."""
     if _STEP.match(text):
         return builder.STEP
     named = _OPERATOR.match(text) or ", seq = " in text or ", op_id = " in text
