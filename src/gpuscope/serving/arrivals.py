@@ -17,7 +17,7 @@ from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.serving.lengths import Lengths
-from gpuscope.serving.requests import Floats, Requests
+from gpuscope.serving.requests import Floats, Requests, in_flight
 
 MOST_REQUESTS = 10_000_000
 """That are made at once."""
@@ -82,14 +82,16 @@ def make_requests(load: Load) -> Requests:
 
 def _times(load: Load, random: np.random.Generator) -> tuple[Floats, str]:
     if load.concurrency:
-        return np.zeros(load.count), f"concurrency {load.concurrency}"
+        return np.zeros(load.count), in_flight(load.concurrency)
     if load.arrivals.startswith("steps:"):
         return _steps(load, random), load.arrivals
     kind = KINDS.get(load.arrivals)
     if kind is None:
         raise UnknownNameError(Text("kind of arrivals"), load.arrivals, [*KINDS, "steps:2x30,8x30"])
     times = np.cumsum(kind(load, random))
-    return times - times[0], f"{load.arrivals} {load.rate_per_s:g}/s"
+    return times - times[0], Text(
+        "{kind}, {rate} requests/s", kind=_CALLED[load.arrivals], rate=Number(load.rate_per_s)
+    )
 
 
 def _poisson(load: Load, random: np.random.Generator) -> Floats:
@@ -111,6 +113,8 @@ KINDS: dict[str, Callable[[Load, np.random.Generator], Floats]] = {
     "constant": _constant,
 }
 """Gaps between arrivals, by name."""
+
+_CALLED = {"poisson": Text("Poisson"), "gamma": Text("gamma"), "constant": Text("evenly spaced")}
 
 _STEP = re.compile(r"^(\d*\.?\d+)x(\d*\.?\d+)$")
 

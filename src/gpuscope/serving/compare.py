@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuscope.document.blocks import Column, Explanation, Section, Table
 from gpuscope.document.quantities import Percent
-from gpuscope.document.text import Text
+from gpuscope.document.text import Text, verbatim
 from gpuscope.serving.metrics import Metrics, metrics
 from gpuscope.serving.result import Serving
 from gpuscope.serving.story import CAUSES
@@ -28,9 +28,9 @@ def compare_serving(first: Serving, second: Serving) -> Explanation:
     rates = tuple(
         (name, a, b, b / a - 1 if a and b is not None else None)
         for name, a, b in (
-            ("requests/s", one.requests_per_s, other.requests_per_s),
-            ("output tokens/s", one.output_tokens_per_s, other.output_tokens_per_s),
-            ("failed", one.failed + one.timeouts, other.failed + other.timeouts),
+            (Text("requests/s"), one.requests_per_s, other.requests_per_s),
+            (Text("output tokens/s"), one.output_tokens_per_s, other.output_tokens_per_s),
+            (Text("failed"), one.failed + one.timeouts, other.failed + other.timeouts),
         )
     )
     plain = (columns[0], Column(_who(first)), Column(_who(second)), columns[3])
@@ -62,7 +62,14 @@ def compare_serving(first: Serving, second: Serving) -> Explanation:
     )  # fmt: skip
 
 
-_NAMES = tuple(f"{m} {p}" for m in ("TTFT", "TPOT", "E2E") for p in ("mean", "P50", "P90", "P99"))
+_NAMES = tuple(
+    name
+    for metric in ("TTFT", "TPOT", "E2E")
+    for name in (
+        Text("{metric}, mean", metric=metric),
+        *(verbatim(f"{metric} {which}") for which in ("P50", "P90", "P99")),
+    )
+)
 
 
 def _figures(found: Metrics) -> list[float | None]:

@@ -179,5 +179,5 @@ def check_room(limits: Limits, most_tokens: int) -> None:
             Text(
                 "Keys and values have room for {room}.", room=limits.kv_blocks * limits.block_tokens
             ),
-            Text("Take more devices (--tp), weights of fewer bits (--dtype), shorter requests."),
+            Text("Take more devices (--on, --tp), or shorter requests (--input, --answer)."),
         )

@@ -88,7 +88,7 @@ def kv_memory(
         blocks: the number where the user knows it.
 
     Raises:
-        DoesNotFitError: weights and activations leave nothing; says by how much, and what would.
+        DoesNotFitError: weights and activations leave nothing; says by how much.
     """
     each = token_bytes(size, tp, cache_bytes)
     weights = weights_bytes(size, kept, tp)
@@ -101,7 +101,6 @@ def kv_memory(
     room = utilization * device.memory_usable_bytes - used
     if blocks is None and room < each * block_tokens:
         lacking = each * block_tokens - room
-        ways = ceil(tp * used / (0.85 * utilization * device.memory_usable_bytes))
         raise DoesNotFitError(
             Text(
                 "The model does not fit on {device} by {lacking} a device.",
@@ -113,11 +112,6 @@ def kv_memory(
                 weights=Bytes(weights),
                 memory=Bytes(device.memory_usable_bytes),
             ),
-            Text("Type: --tp {tp}, or --dtype fp8 or int4", tp=_power_of_two(ways)),
         )
     found = blocks if blocks is not None else int(room // (each * block_tokens))
     return KvMemory(found, block_tokens, each, weights, activations, room)
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << max(number - 1, 1).bit_length()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpuscope.document.text import Text
+from gpuscope.document.text import Text, joined
 from gpuscope.errors import UnknownNameError, UnsupportedError
 from gpuscope.hardware import Device
 
@@ -49,25 +49,40 @@ _ALIASES = {
 
 
 def quantization(name: str, device: Device) -> Quantization:
-    """The kind of that name.
+    """The kind of that name, as that device serves it.
 
     Raises:
         UnknownNameError: no such kind.
         UnsupportedError: the device cannot compute in it.
     """
     lowered = name.strip().lower()
-    found = KINDS.get(_ALIASES.get(lowered, lowered))
-    if found is None:
+    asked = KINDS.get(_ALIASES.get(lowered, lowered))
+    if asked is None:
         raise UnknownNameError(Text("dtype of weights"), name, [*KINDS, *_ALIASES])
-    if found.name == "fp4" and not device.supports("fp8"):
-        return KINDS["int4"]  # weights alone are 4-bit there
-    if found.name == "fp4" and "fp4" not in dict(device.peaks):
-        # Hopper: weights are unpacked to bfloat16 in front of the tensor cores.
-        return Quantization("fp4", "int4", "bfloat16", 0.5625)
-    if not device.supports(found.activation):
+    found = _on(device, asked)
+    if found is None:
+        others = joined([each.name for each in kinds_on(device)], ", or ")
         raise UnsupportedError(
-            Text("{device} has no {dtype}.", device=device.name, dtype=found.name),
+            Text("{device} has no {dtype}.", device=device.name, dtype=asked.name),
             "",
-            Text("Type: --dtype bfloat16, or --dtype int4"),
+            Text("Type: --dtype {names}", names=others)
+            if others
+            else Text("Name another device: gpuscope devices lists them."),
         )
     return found
+
+
+def kinds_on(device: Device) -> list[Quantization]:
+    """Those that a device can serve."""
+    return [found for kind in KINDS.values() if (found := _on(device, kind)) is not None]
+
+
+def _on(device: Device, kind: Quantization) -> Quantization | None:
+    if kind.name == "fp4" and "fp4" not in dict(device.peaks):
+        # As vLLM's Marlin kernels do it, in front of the tensor cores.
+        told = Text(
+            "{device} has no 4-bit products: weights of 4 bits are unpacked to bfloat16.",
+            device=device.name,
+        )
+        kind = replace(kind, activation="bfloat16", note=told)
+    return kind if device.supports(kind.activation) else None

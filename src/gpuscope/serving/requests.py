@@ -41,7 +41,7 @@ class Requests:
         concurrency: requests in flight at most (closed loop); 0: open loop.
         priority: the smaller, the sooner, where the engine looks at it; empty: all are equal.
         seed: that they were made from.
-        name: how they were asked for ("poisson 8/s"), for titles.
+        name: how they were asked for ("poisson, 8 requests/s"), for titles.
     """
 
     arrival_s: Floats
@@ -110,7 +110,17 @@ class Requests:
         """The same requests, all at hand from the start, so many in flight at a time."""
         if concurrency < 1:
             raise _cannot_be("concurrency", concurrency, Text("it counts requests"))
-        return replace(self, arrival_s=np.zeros(len(self)), concurrency=concurrency)
+        return replace(
+            self,
+            arrival_s=np.zeros(len(self)),
+            concurrency=concurrency,
+            name=in_flight(concurrency),
+        )
+
+
+def in_flight(concurrency: int) -> Text:
+    """The name of a closed loop."""
+    return Text("concurrency {places}", places=concurrency)
 
 
 def _cannot_be(name: str, value: int | str, why: str) -> InvalidValueError:

@@ -142,7 +142,7 @@ class Serving:
         capacity_per_s: requests that it can serve each second; None unknown.
         client: what the load client says of itself ("lateness_p99_s", "processor_share", ...).
         server: what the server's metrics say ("queue_s", "kv_usage", ...).
-        name: of the load ("poisson 8/s"), for titles.
+        name: of the load ("poisson, 8 requests/s"), for titles.
         notes: what a reader should know.
     """
 

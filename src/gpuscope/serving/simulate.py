@@ -16,9 +16,10 @@ from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.disaggregated import Group, Link, link_between, serve_apart
 from gpuscope.serving.engine import Engine
+from gpuscope.serving.fitting import room_for
 from gpuscope.serving.fleet import serve_all
 from gpuscope.serving.iteration import IterationCost, iteration_cost
-from gpuscope.serving.memory import KvMemory, kv_memory
+from gpuscope.serving.memory import KvMemory
 from gpuscope.serving.quantization import Quantization, quantization
 from gpuscope.serving.record import ROW, Record
 from gpuscope.serving.requests import Ints, Requests
@@ -130,18 +131,7 @@ def deploy(
     replicas = replicas or max(1, cluster.n_devices // max(tp, 1))
     _check_split(model, size, cluster, tp, ep, replicas)
     kept = quantization(dtype, cluster.device)
-    memory = kv_memory(
-        size,
-        kept,
-        cluster.device,
-        tp=tp,
-        utilization=engine.utilization,
-        max_tokens=engine.max_tokens,
-        max_sequences=min(engine.max_sequences, 1024),
-        block_tokens=engine.block_tokens,
-        cache_bytes=cache_bytes,
-        blocks=kv_blocks,
-    )
+    memory = room_for(size, kept, cluster.device, engine, tp, cache_bytes, kv_blocks)
     cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration)
     cost = replace(cost, graph_sizes=engine.graph_sizes, scale=engine.device_scale)
     return Deployment(
@@ -197,7 +187,7 @@ def serve_requests(found: Deployment, requests: Requests) -> Serving:
                 model=found.model,
             ),
             Text("It takes {context}, prompt and answer together.", context=found.size.context),
-            Text("Give shorter lengths (--input, --output)."),
+            Text("Give shorter lengths (--input, --answer)."),
         )
     record, rows, where = _run(found, requests)
     return _serving(found, requests, record, rows, where)

@@ -22,7 +22,7 @@ from gpuscope.document.blocks import (
     Series,
     Table,
 )
-from gpuscope.document.quantities import Amount, Percent, Seconds
+from gpuscope.document.quantities import Number, Percent, Seconds
 from gpuscope.document.text import Text, verbatim
 from gpuscope.serving.gains import Gain, gains_section
 from gpuscope.serving.metrics import Metrics, Spread, metrics, tpot_s, ttft_s
@@ -109,16 +109,11 @@ def _summary(
         kept = [m for m in found if m.kept_share is not None and m.kept_share >= 0.99]
         if kept:
             best = max(kept, key=lambda m: m.requests_per_s or 0.0)
-            told.append(
-                Text(
-                    "Within the limits: up to {rate}.",
-                    rate=Amount(best.requests_per_s, "requests/s"),
-                )
-            )
+            told.append(Text("Within the limits: up to {rate}.", rate=_rate(best.requests_per_s)))
         else:
             told.append(_unreached(found))
     most = max((m.output_tokens_per_s or 0.0) for m in found)
-    told.append(Text("Most output: {rate}.", rate=Amount(most, "tokens/s")))
+    told.append(Text("Most output: {rate} tokens/s.", rate=Number(most)))
     return tuple(told)
 
 
@@ -131,9 +126,8 @@ def _unreached(found: Sequence[Metrics]) -> Text:
     )
 
 
-def _rate(run: Serving, name: str) -> Amount:
-    value = run.settings.get(name)
-    return Amount(0.0 if value is None else float(value), "requests/s")
+def _rate(per_s: float | str | None) -> Text:
+    return Text("{rate} requests/s", rate=Number(float(per_s or 0.0)))
 
 
 def _never(run: Serving) -> Text:
@@ -161,7 +155,7 @@ def _of_one(run: Serving, found: Metrics, limits: Sequence[Limit]) -> list[Text]
             Text(
                 "More comes than it can serve: {capacity} at most. The queue grows for as long as "
                 "the load lasts, so its mean latencies say nothing.",
-                capacity=Amount(run.capacity_per_s, "requests/s"),
+                capacity=_rate(run.capacity_per_s),
             )
         )
     elif found.ttft.p50_s is not None:
@@ -176,9 +170,9 @@ def _of_one(run: Serving, found: Metrics, limits: Sequence[Limit]) -> list[Text]
         told.append(
             Text(
                 "Highest rate at which 99 % keep the limits: {rate} (80 %: {low} to {high}).",
-                rate=Amount(float(rate), "requests/s"),
-                low=_rate(run, "highest_rate_low_per_s"),
-                high=_rate(run, "highest_rate_high_per_s"),
+                rate=_rate(rate),
+                low=_rate(run.settings.get("highest_rate_low_per_s")),
+                high=_rate(run.settings.get("highest_rate_high_per_s")),
             )
         )
     if limits and found.kept_share == 0 and not run.saturated:
@@ -188,7 +182,7 @@ def _of_one(run: Serving, found: Metrics, limits: Sequence[Limit]) -> list[Text]
             Text(
                 "{share} of the requests keep the limits: {rate} of goodput.",
                 share=Percent(found.kept_share),
-                rate=Amount(found.goodput_per_s, "requests/s"),
+                rate=_rate(found.goodput_per_s),
             )
         )
     main = cause(run)
@@ -211,15 +205,11 @@ def _one(run: Serving, found: Metrics) -> tuple[Block, ...]:
     ]
     if found.failed or found.timeouts:
         facts.append(Fact(Text("failed, or out of time"), found.failed + found.timeouts, "count"))
-    wide = run.relative_error.get("throughput")
-    for label, rate, unit in (
-        (Text("throughput"), found.requests_per_s, "requests/s"),
-        (Text("output"), found.output_tokens_per_s, "tokens/s"),
-    ):
-        facts.append(Fact(label, rate, unit))
+    facts.append(Fact(Text("requests/s"), found.requests_per_s))
+    facts.append(Fact(Text("output tokens/s"), found.output_tokens_per_s))
     if run.capacity_per_s is not None:
-        low, high = _around(run.capacity_per_s, wide)
-        facts.append(Fact(Text("capacity"), run.capacity_per_s, "requests/s", "", low, high))
+        low, high = _around(run.capacity_per_s, run.relative_error.get("throughput"))
+        facts.append(Fact(Text("capacity, requests/s"), run.capacity_per_s, "", "", low, high))
     if run.kv_blocks is not None and run.kv_block_tokens is not None:
         tokens = run.kv_blocks * run.kv_block_tokens
         facts.append(Fact(Text("room for keys and values (tokens)"), tokens, "count"))
@@ -260,7 +250,7 @@ def _latencies(run: Serving, found: Metrics) -> Table:
             Column(Text("mean"), "s"),
             *(Column(verbatim(each), "s") for each in columns),
             Column(Text("P50, 80 % from"), "s"),
-            Column(Text("to"), "s"),
+            Column(Text("P50, 80 % to"), "s"),
         ),
         tuple(rows),
     )
@@ -279,8 +269,13 @@ def _causes(runs: Sequence[Serving]) -> list[Bars]:
             if len(getattr(run.served, name)) and float(np.nansum(getattr(run.served, name))) > 0
         )
         if parts:
-            bars.append(Bar(verbatim(run.name or run.model), parts))
+            bars.append(Bar(_called(run), parts))
     return [Bars(Text("Where a request's time goes (mean)"), "s", tuple(bars))] if bars else []
+
+
+def _called(run: Serving) -> Text:
+    name = run.name or run.model
+    return name if isinstance(name, Text) else verbatim(name)
 
 
 def _curve(runs: Sequence[Serving], found: Sequence[Metrics]) -> Table:

@@ -176,9 +176,7 @@ def load_of(
         )
     if _is_trace(arrivals):
         trace = read_trace(arrivals)
-        return [replace(trace.at_concurrency(c), name=f"concurrency {c}") for c in concurrency] or [
-            trace
-        ]
+        return [trace.at_concurrency(each) for each in concurrency] or [trace]
     if not concurrency and not rate and not arrivals.startswith("steps:"):
         raise InvalidValueError(
             Text("No load is given."),
