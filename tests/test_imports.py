@@ -24,6 +24,7 @@ ALLOWED = {
     "document": "",
     "renamed": "",
     "children": "",
+    "garbage": "",
     "errors": "",
     "outside": "errors",
     "runtime": "",
@@ -32,7 +33,7 @@ ALLOWED = {
     "hardware": "errors",
     "program": "errors",
     "cost": "errors hardware program",
-    "timeline": f"{_TO_TIME} atomic",
+    "timeline": f"{_TO_TIME} atomic garbage",
     "analysis": f"{_TO_TIME} run",
     "run": f"{_TO_TIME} analysis",
     "outcomes": _TO_RUNS,
@@ -43,10 +44,11 @@ ALLOWED = {
     "api": f"{_TO_RUNS} capturing prediction sweeping",
     "loading": "errors hardware timeline analysis run",
     "measurement": f"{_TO_RUNS} atomic api loading",
-    "explanation": f"{_TO_RUNS} api",
+    "explanation": f"{_TO_RUNS} api garbage",
     "kernel_lens": "errors hardware explanation",
     "learn": f"{_TO_RUNS} api explanation kernel_lens",
-    "advice": f"{_TO_RUNS} atomic runtime capturing prediction api loading measurement explanation",
+    "advice": f"{_TO_RUNS} atomic garbage runtime capturing prediction api loading measurement"
+    " explanation",
     "planning": "errors hardware program cost timeline capturing api serving",
     "invariants": "errors hardware cost timeline analysis run",
     "serving": f"{_TO_RUNS} atomic capturing api loading measurement",
@@ -56,7 +58,7 @@ ALLOWED = {
     "mcp": f"{_TO_RUNS} api loading explanation advice planning serving doctor views",
     "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants"
     " serving guarding",
-    "cli": f"{_TO_RUNS} atomic capturing kept api sweeping loading measurement explanation"
+    "cli": f"{_TO_RUNS} atomic garbage capturing kept api sweeping loading measurement explanation"
     " kernel_lens learn doctor watch advice planning views serving guarding mcp",
     "pytest_plugin": "errors api capturing guarding hardware program run views",
     "__main__": "cli",

@@ -47,16 +47,30 @@ class _Costed:
 
 
 def predict_captured(
-    captured: Program | RankPrograms, cluster: Cluster, constants: Calibration, strict: bool
+    captured: Program | RankPrograms,
+    cluster: Cluster,
+    constants: Calibration,
+    strict: bool = False,
+    outcomes: bool = True,
 ) -> Run:
-    """Predict what was captured: one program, or every distinct rank of a job."""
+    """Predict what was captured: one program, or every distinct rank of a job.
+
+    Args:
+        captured, cluster, constants, strict: see `predict_program`.
+        outcomes: predict the step anew with each finding's advice taken; most of the time that a
+            prediction takes, and of no use where nobody reads the findings.
+    """
     if isinstance(captured, RankPrograms):
-        return predict_job(captured, cluster, constants, strict)
-    return predict_program(captured, cluster, constants, strict)
+        return predict_job(captured, cluster, constants, strict, outcomes)
+    return predict_program(captured, cluster, constants, strict, outcomes)
 
 
 def predict_program(
-    program: Program, cluster: Cluster, constants: Calibration, strict: bool = False
+    program: Program,
+    cluster: Cluster,
+    constants: Calibration,
+    strict: bool = False,
+    outcomes: bool = True,
 ) -> Run:
     """Predict one device's step; a cluster of several runs copies that do not talk.
 
@@ -65,6 +79,7 @@ def predict_program(
         cluster: what it runs on.
         constants: calibrated constants for the cluster's device.
         strict: refuse what has no kernel model.
+        outcomes: see `predict_captured`.
 
     Raises:
         UnsupportedError: the device lacks a dtype that the program needs.
@@ -86,7 +101,9 @@ def predict_program(
         calibration=constants,
         step_energy=step_energy(costed.alone, device, constants, simulation.step_time_s),
     )
-    told = with_outcomes(analysis.findings, program, timeline, cluster, constants, done)
+    if outcomes:
+        told = with_outcomes(analysis.findings, program, timeline, cluster, constants, done)
+        analysis = replace(analysis, findings=told)
     run = Run(
         name=program.name,
         target=device.name,
@@ -101,7 +118,7 @@ def predict_program(
         energy_j=None,
         fits=None,
         timeline=timeline,
-        analysis=replace(analysis, findings=told),
+        analysis=analysis,
         samples=program.samples,
         tokens=program.tokens,
         basis=Basis(program, cluster, constants, holder=costed.program),
@@ -121,7 +138,11 @@ def predict_program(
 
 
 def predict_job(
-    programs: RankPrograms, cluster: Cluster, constants: Calibration, strict: bool = False
+    programs: RankPrograms,
+    cluster: Cluster,
+    constants: Calibration,
+    strict: bool = False,
+    outcomes: bool = True,
 ) -> Run:
     """Predict a job of many ranks: its distinct ranks simulated together, equal ones once.
 
@@ -133,6 +154,7 @@ def predict_job(
         cluster: what they run on, one device a rank.
         constants: calibrated constants for the cluster's device.
         strict: refuse what has no kernel model.
+        outcomes: see `predict_captured`.
 
     Raises:
         UnsupportedError: the device lacks a dtype that a program needs.
@@ -174,7 +196,7 @@ def predict_job(
         step_energy=step_energy(first.alone, device, constants, step_s),
         fullest=fullest.program.rank,
     )
-    if len(costed) == 1:
+    if outcomes and len(costed) == 1:
         (program,) = programs.programs
         one = walked(first.limited, overlap=overlap)
         told = with_outcomes(

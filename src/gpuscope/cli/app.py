@@ -18,6 +18,7 @@ from gpuscope.cli import interrupts_raise
 from gpuscope.cli.speech import SpokenGroup
 from gpuscope.document.printable import set_doors
 from gpuscope.document.text import Text
+from gpuscope.garbage import rare_collection
 
 _EPILOG = Text(
     "Exit codes: 0 done; 1 unexpected error, nothing measured (load), or worse than the baseline "
@@ -132,15 +133,8 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Make the application for what was typed, and run it.
-
-    Cyclic garbage collection is rare here: a command lives for seconds and makes millions of
-    objects that stay, and searching them for cycles took a quarter of its time.
-    """
-    import gc
-
-    gc.set_threshold(500_000, 20, 100)
-
+    """Make the application for what was typed, and run it."""
+    rare_collection()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets "?" instead of a traceback.
         if hasattr(stream, "reconfigure"):

@@ -63,7 +63,7 @@ def watch(wanted: Wanted) -> None:
         GpuscopeError: the source, the recording or the view cannot be opened.
     """
     # This runs for hours: what it leaves must be collected, unlike in a command of seconds
-    # (`gpuscope.cli.app.main`). These are Python's own figures.
+    # (`gpuscope.garbage`). These are Python's own figures.
     gc.set_threshold(700, 10, 10)
     source = _source(wanted)
     try:

@@ -1,12 +1,17 @@
 """Segments that grow: told to the process before it starts."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 import torch
 from changed_cases import case_of
 
+from gpuscope import api
+from gpuscope.advice.forecast.changed_programs import ChangedPrograms
 from gpuscope.advice.registry import find
+from gpuscope.program.types import Program
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +50,16 @@ def test_nothing_is_told_under_a_capture() -> None:
     build = lambda: lambda: torch.ones(3, device="cuda") * 2  # noqa: E731
     plain, changed = case_of(build), case_of(build, "expandable-segments")
     assert plain.program.ops == changed.program.ops
+
+
+def test_a_capture_with_it_is_the_same() -> None:
+    def build() -> Callable[[], torch.Tensor]:
+        return lambda: torch.ones(3, device="cuda") * 2
+
+    programs = ChangedPrograms(build, api.resolve_target("h200"))
+    changed = programs._captured(frozenset({"expandable-segments"}))
+    assert programs.of({"expandable-segments"}) is programs.of()
+    assert isinstance(changed, Program)
+    assert [(op.name, op.inputs) for op in changed.ops] == [
+        (op.name, op.inputs) for op in cast(Program, programs.of()).ops
+    ]

@@ -170,3 +170,17 @@ def test_lazy_bounds_save_predictions():
         table = _Table(_product(gains))
         advice_of(table, list(gains))
     assert len(table.asked) <= 8 + 8 + 8 + 2  # alone, grown by one each, thinned
+
+
+def test_what_gains_far_less_alone_is_not_tried_in_its_place():
+    def asked(alone_s, fits=lambda names: True):
+        seconds = {(): 10.0, ("a",): 5.0, ("b",): alone_s, ("c",): 8.0}
+        table = _Table(lambda n: seconds.get(tuple(sorted(n)), 4.0), fits)
+        changes = Tiny("a", excludes=("b",)), Tiny("b"), Tiny("c")
+        with known(*changes):
+            advice_of(table, [c.name for c in changes])
+        return frozenset("bc") in table.asked
+
+    assert asked(6.0)
+    assert not asked(6.5)
+    assert asked(6.5, lambda names: bool(names)), "what does not fit goes by memory first"

@@ -16,6 +16,7 @@ from gpuscope.advice.registry import register
 from gpuscope.advice.types import ChangeCase, Fit
 from gpuscope.document.quantities import Bytes, Percent
 from gpuscope.document.text import Text
+from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
     from gpuscope.advice.changes.hooks.live import Live
@@ -84,6 +85,10 @@ class ExpandableSegments(Change):
         tell = torch.cuda.memory._set_allocator_settings
         tell(_SETTING)
         live.at_end(lambda: tell("expandable_segments:False"))
+
+    def transform(self, program: Program) -> Program:
+        """The same: a capture's allocator has fixed segments."""
+        return program
 
     def risk(self, case: ChangeCase) -> Text | None:
         """Memory shared between processes."""

@@ -32,6 +32,10 @@ _HARMLESS = 0.9
 _MAY_GROW = 0.985
 """A change whose last gain was below this is not tried once more at the end."""
 
+_FAR = 0.8
+"""In a chosen change's place is tried what alone reaches this share of its gain; the compiler's
+modes differ by less; a capture of each that lies further back is time without a gain."""
+
 _NEEDLESS = 1 + NOISE / 2
 """A chosen change that gains less than this over the rest is left out again."""
 
@@ -217,7 +221,7 @@ class _Combination:
         best = self._now
         for name in list(bounds):
             out = [at for at, c in enumerate(self.chosen) if self._excluded(name, [c])]
-            if len(out) != 1:
+            if len(out) != 1 or self._far(name, self.chosen[out[0]]):
                 continue
             other = [*self.chosen[: out[0]], name, *self.chosen[out[0] + 1 :]]
             forecast = self._quick(other)
@@ -226,6 +230,16 @@ class _Combination:
                 self.chosen, best = other, forecast
             elif calmer and _score(self.forecaster, forecast, best)[0] >= 1 - NOISE:
                 self.chosen = other
+
+    def _far(self, name: str, chosen: str) -> bool:
+        """Whether alone it gains so much less that it need not be tried in the other's place.
+
+        Where memory decides first, what others free can turn that round.
+        """
+        if self.start.run is not None and self.start.run.fits is False:
+            return False
+        alone = {f.names[0]: self.forecaster.better(f, self.start) for f in self.singles}
+        return alone[name] < _FAR * alone[chosen]
 
     def _thin(self) -> None:
         """Leave out what has become needless by what was added later."""

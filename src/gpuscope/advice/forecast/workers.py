@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from gpuscope import children
 from gpuscope.advice.results import Forecast
+from gpuscope.garbage import rare_collection
 
 __all__ = ["MOST", "Workers", "processes_here"]
 
@@ -182,6 +183,7 @@ def main(descriptor: int) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks ends this one
+    rare_collection()
     pipe = Connection(descriptor)
     try:
         path, make = pipe.recv()

@@ -25,8 +25,8 @@ from gpuscope.explanation.flight_recorder.calls import (
     State,
     Unread,
 )
+from gpuscope.garbage import no_collection
 from gpuscope.outside.plain import python_json_of
-from gpuscope.timeline.garbage import no_collection
 
 NEWEST = (2, 10)
 """The newest version of the format that was read here."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
+from gpuscope.garbage import no_collection
 from gpuscope.outside import limits
-from gpuscope.timeline.garbage import no_collection
 from gpuscope.timeline.kineto.arguments import plain_arguments
 from gpuscope.timeline.kineto.blocks import Blocks
 from gpuscope.timeline.kineto.build import Builder, Built

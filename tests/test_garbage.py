@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from gpuscope.timeline.garbage import no_collection
+from gpuscope.garbage import no_collection
 
 
 @pytest.mark.parametrize("was", [True, False])
