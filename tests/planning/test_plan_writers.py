@@ -10,7 +10,9 @@ import pytest
 import yaml
 from made import asked, judged
 
+import gpuscope
 from gpuscope.errors import UnsupportedError
+from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.types import Plan
 
 
@@ -99,3 +101,39 @@ def test_megatron_refuses_experts() -> None:
     experts = asked(model="qwen3-30b-a3b").size
     with pytest.raises(UnsupportedError, match="experts"):
         replace(plan, question=replace(plan.question, size=experts)).to("megatron")
+
+
+def test_the_script_of_fsdp2_does_what_was_simulated(tmp_path: Any) -> None:
+    layout = {"dp": 2, "fsdp": "zero1", "microbatch": 2, "microbatches": 2}
+    made = _plan("gpt2", "2xh100", **layout, recompute="selective")
+    question = replace(made.question, seq=128, global_batch=8)
+    path = tmp_path / "train.py"
+    path.write_text(replace(made, question=question).to("fsdp2"), "utf-8")
+    run = gpuscope.predict(str(path), on="2xh100")
+    simulated = Simulator(question).judge(made.best.candidate, 1.0)
+    assert run.peak_memory_bytes == pytest.approx(simulated.peak_bytes, rel=0.01)
+    assert run.step_time_s == pytest.approx(simulated.step_s, rel=0.1)
+
+
+def test_the_script_of_fsdp2_says_the_plan() -> None:
+    hybrid = _plan(target="2x8xh200", dp=16, fsdp="hybrid", shard=8, recompute="selective")
+    text = hybrid.to("fsdp2")
+    compile(text, "train.py", "exec")
+    assert "init_device_mesh(DEVICE, (2, 8))" in text
+    assert '"reshard_after_forward": True' in text
+    assert 'recomputed(block, "selective")' in text
+    assert "--nnodes 2" in text
+    assert "set_requires_gradient_sync" not in text
+
+
+@pytest.mark.parametrize(
+    ("model", "layout"),
+    [
+        ("llama-3.1-8b", {"tp": 8}),
+        ("llama-3.1-8b", {"dp": 8, "fsdp": "none"}),
+        ("mixtral-8x7b", {"dp": 8}),
+    ],
+)
+def test_the_script_of_fsdp2_refuses_what_it_cannot_do(model: str, layout: Any) -> None:
+    with pytest.raises(UnsupportedError, match="cannot do"):
+        _plan(model, **layout).to("fsdp2")

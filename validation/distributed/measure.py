@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import gzip
 import importlib
 import json
@@ -18,6 +19,7 @@ import signal
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -127,9 +129,22 @@ def run(row: Row, rank: int, world: int, out: Path, seconds: float) -> None:
     dist.barrier()
 
 
-def start(row: Row, world: int, port: int, out: Path, seconds: float, limit_s: float) -> None:
-    """Fork the ranks of one workload and wait for them, at most `limit_s`."""
-    children = []
+def start(
+    name: str, work: Callable[[int], None], world: int, port: int, limit_s: float
+) -> tuple[int, ...]:
+    """Fork the ranks of one workload and wait for them, at most `limit_s`.
+
+    Args:
+        name: for what is printed.
+        work: what a rank does, given its number; its end is the process's.
+        world: how many ranks.
+        port: where they meet.
+        limit_s: seconds until all are ended.
+
+    Returns:
+        The ranks that failed first, by the number; () where all went well.
+    """
+    children = {}
     for rank in range(world):
         pid = os.fork()
         if pid == 0:
@@ -146,31 +161,31 @@ def start(row: Row, world: int, port: int, out: Path, seconds: float, limit_s: f
             )
             code = 1
             try:
-                run(row, rank, world, out, seconds)
+                work(rank)
                 code = 0
             except BaseException as error:
                 text = f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
-                print(f"{row.name} x{world} rank {rank}: {text[:400]}", flush=True)
+                print(f"{name} x{world} rank {rank}: {text[:400]}", flush=True)
             os._exit(code)
-        children.append(pid)
+        children[pid] = rank
     deadline = time.monotonic() + limit_s
-    left = set(children)
-    failed = False
-    while left:
-        for pid in list(left):
+    failed: list[int] = []
+    while children:
+        for pid in list(children):
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
-                left.discard(pid)
-                failed = failed or status != 0
-        if left and (time.monotonic() > deadline or failed):
+                rank = children.pop(pid)
+                failed += [rank] if status != 0 else []
+        if children and (time.monotonic() > deadline or failed):
             time.sleep(2.0 if failed else 0)
-            for pid in left:
+            for pid in children:
                 os.kill(pid, signal.SIGKILL)
-            for pid in left:
+            for pid in children:
                 os.waitpid(pid, 0)
-            print(f"{row.name} x{world}: stopped", flush=True)
-            return
+            print(f"{name} x{world}: stopped", flush=True)
+            return tuple(failed) or tuple(children.values())
         time.sleep(0.05)
+    return tuple(failed)
 
 
 def main() -> None:
@@ -196,7 +211,8 @@ def main() -> None:
         if time.monotonic() - began > args.budget:
             print(f"{row.name}: left out, no time", flush=True)
             continue
-        start(row, world, 29500 + number, args.out, args.seconds, args.limit)
+        work = functools.partial(run, row, world=world, out=args.out, seconds=args.seconds)
+        start(row.name, work, world, 29500 + number, args.limit)
 
 
 if __name__ == "__main__":

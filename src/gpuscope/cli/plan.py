@@ -67,7 +67,7 @@ def plan_command(
         typer.Option(
             "--for",
             help=Text(
-                "Also write what starts it: torchtitan, accelerate, megatron, torchrun, vllm."
+                "Also write what starts it: torchtitan, fsdp2, accelerate, megatron, vllm, ..."
             ),
         ),
     ] = None,

@@ -205,7 +205,7 @@ class Plan:
         """What starts the best plan.
 
         Args:
-            framework: "torchtitan", "accelerate", "megatron" or "torchrun" (a file of
+            framework: "torchtitan", "accelerate", "fsdp2", "megatron" or "torchrun" (a file of
                 `gpuscope.planning.writers`).
 
         Raises:
