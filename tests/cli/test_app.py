@@ -154,6 +154,7 @@ SURFACE = {
         *SHOWN,
     ],
     "explain error": ["TEXT", "--dump", *SHOWN],
+    "explain counters": ["FILE", "--kernel", "--beside", *SHOWN],
     "explain kernel": ["NAME", "--trace", "--on", *SHOWN],
     "explain matmul": ["M", "N", "K", "--dtype", "--on", "--layout", "--batch", "--hot", *SHOWN],
     "explain memory": ["WORKLOAD", "--on", *OPTIONS, *SHOWN],

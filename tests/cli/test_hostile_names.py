@@ -109,6 +109,7 @@ LINES = (
     ("explain", "error", NAME),
     ("explain", "error", f"/nowhere/{NAME}.log"),
     ("explain", "kernel", f"ampere_sgemm_{NAME}"),
+    ("explain", "counters", f"/nowhere/{NAME}.csv"),
     ("explain", "matmul", NAME),
     ("explain", NAME),
     ("lens", f"{NAME}.py:kernel"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import kineto_traces
+import ncu_tables
 import nsys_databases
 import rocpd_databases
 import snapshots
@@ -192,6 +193,13 @@ def device_logs() -> list[str]:
         "#Entity   GPUTL   POWER   SMACT\nID                W\n"
         + "GPU 0   61   650.5   0.367\n" * 6,
     ]
+
+
+@cache
+def ncu_pages() -> list[str]:
+    """Tables of Nsight Compute: both pages, with what the program printed before."""
+    rows = ncu_tables.LAUNCHES
+    return [ncu_tables.details(rows), ncu_tables.raw(rows)]
 
 
 @cache

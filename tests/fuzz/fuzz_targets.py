@@ -364,6 +364,12 @@ def _dump(path: Path) -> None:
     _explained(explain_dumps(path))
 
 
+def _counters(path: Path) -> None:
+    from gpuscope.explanation.counters import counters
+
+    _explained(counters(path))
+
+
 def _kernel_name(path: Path) -> None:
     from gpuscope.explanation.kernel import kernel
 
@@ -473,6 +479,14 @@ TARGETS: dict[str, Target] = {
             _samples,
             ci=300,
             why="each is judged and drawn",
+        ),
+        Target(
+            "ncu",
+            "ncu.csv",
+            _from(damage.as_table, seeds.ncu_pages),
+            _counters,
+            ci=200,
+            why="each is explained in two languages",
         ),
         Target("calibration", "c.toml", _from(damage.as_toml, seeds.calibrations), _calibration),
         Target("device", "nvidia-h200-sxm.toml", _from(damage.as_toml, seeds.devices), _device),

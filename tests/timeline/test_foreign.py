@@ -19,8 +19,13 @@ CHAKRA = json.dumps({"schema": "1.0.2-chakra.0.0.4", "pid": 1, "nodes": []}).enc
     [
         ("t.json", POINTER, "Git LFS pointer", "git lfs pull"),
         ("t.nsys-rep", b"\0\1", "Nsight Systems", "nsys export --type sqlite"),
-        ("t.ncu-rep", b"\0\1", "Nsight Compute", "nsys profile"),
-        ("t.csv", b'"ID","Process ID","Process Name"\n', "Nsight Compute", "nsys profile"),
+        ("t.ncu-rep", b"\0\1", "Nsight Compute", "explain counters"),
+        (
+            "t.csv",
+            b'"ID","Process ID","Process Name"\n',
+            "Nsight Compute",
+            "gpuscope explain counters",
+        ),
         ("t.xplane.pb", b"\n\1", "XLA", "trace.json.gz"),
         ("t.pftrace", b"\n\1", "Perfetto", "torch.profiler"),
         ("t.json", b"<!DOCTYPE html>\n<html>", "web page", "made of"),

@@ -1,0 +1,1 @@
+"""Reports of Nsight Compute: what its counters read of each kernel."""
