@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from validation.corpus import faithful, on_gpu, one, page
+from validation.corpus import beside, faithful, on_gpu, one, page
 from validation.corpus.case import Case
 from validation.corpus.families import classics
 from validation.corpus.shrink import VOCABULARY, arguments
@@ -104,10 +104,63 @@ def test_measured_rows_stand_beside_their_predictions(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     lost = {"name": "classics/dcgan", "failed": "OutOfMemoryError"}
     file.write_text("".join(json.dumps(r) + "\n" for r in (row, lost)))
-    (found,) = on_gpu.compare(file, "h200")
+    (found,) = beside.compare(file, "first", "h200")
     assert found["launches_off"] == pytest.approx(-0.5)
     assert found["peak_off"] == 0
-    assert "launches within 5 %: 0, peak memory within 3 %: 1" in on_gpu.told([found])
+    assert "launches within 5 %: 0, peak memory within 3 %: 1" in beside.told([found])
+
+
+def test_kernels_of_a_trace_are_told_by_the_operators_around_them() -> None:
+    def op(number: int, name: str, ts: float, dur: float) -> dict[str, Any]:
+        args = {"External id": number, "Input Dims": [[4]]}
+        return {"cat": "cpu_op", "name": name, "ts": ts, "dur": dur, "tid": 1, "args": args}
+
+    def work(kind: str, name: str, number: int, ts: float) -> dict[str, Any]:
+        args = {"External id": number}
+        return {"cat": kind, "name": name, "ts": ts, "dur": 3.0, "args": args}
+
+    events = [
+        op(1, "aten::clone", 0, 10),
+        op(2, "aten::copy_", 2, 5),
+        op(3, "autograd::engine::evaluate_function: MulBackward0", 11, 9),
+        op(4, "aten::mul", 12, 2),
+        work("kernel", "copying", 2, 20),
+        work("kernel", "copying", 2, 22),
+        work("gpu_memset", "Memset (Device)", 4, 30),
+        work("kernel", "times", 4, 40),
+    ]
+    row = on_gpu.worked(events)
+    assert (row["launches"], row["copies"], row["fills"]) == (3, 0, 1)
+    assert row["busy_s"] == pytest.approx(11e-6)
+    copy, times = row["by_operator"]
+    assert copy["op"] == "aten::clone>aten::copy_"
+    assert copy["shapes"] == "[[4]]"
+    assert copy["kernels"] == {"copying": 2}
+    assert copy["calls"] == 1
+    assert (times["op"], times["kernels"]) == ("aten::mul", {"Memset (Device)": 1, "times": 1})
+    predicted = {"aten::clone": 1, "aten::mul_": 1, "aten::sum": 1}
+    assert beside.apart(row["by_operator"], predicted) == {"clone": [2, 1], "sum": [0, 1]}
+
+
+def test_a_program_that_takes_its_process_with_it_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(case: Case) -> dict[str, Any]:
+        if case.name == "a/dies":
+            import os
+
+            os._exit(3)
+        return {"step_s": 1.0}
+
+    monkeypatch.setattr(on_gpu, "measured", measured)
+    file = tmp_path / "rows.jsonl"
+    cases = [Case(f"a/{name}", lambda device: lambda: None) for name in ("lives", "dies", "last")]
+    on_gpu.run(file, cases, 60.0)
+    rows = on_gpu.lines(file)
+    assert [rows[f"a/{n}"].get("failed") for n in ("lives", "last")] == [None, None]
+    assert rows["a/dies"]["failed"] == "the process ended"
+    on_gpu.run(file, cases, 60.0)
+    assert len(file.read_text("utf-8").splitlines()) == 3
 
 
 def test_the_page_counts_what_the_rows_say() -> None:
@@ -127,7 +180,7 @@ def test_the_page_counts_what_the_rows_say() -> None:
     assert "| transformers: masked, train | 1 | 0 | 0.0 % | 2.0 | 0 / 0 |" in told["table"]
     assert "It failed (code.py:7). Why. Do." in told["failures"]
     assert told["differences"] == "| `mm` | 1 | 0 |"
-    gpu = on_gpu.totals(json.loads(page.ON_A_GPU.read_text("utf-8")))
+    gpu = beside.totals(json.loads(page.ON_A_GPU.read_text("utf-8")))
     assert (told["gpu_peaks"], told["gpu_launches"]) == (str(gpu["peaks"]), str(gpu["launches"]))
     pages = [(page.DOCS / f"coverage{suffix}.md").read_text("utf-8") for suffix in page.TEXTS]
     assert all(f"{told['gpu_step']}" in text and "{" not in text for text in pages)

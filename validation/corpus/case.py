@@ -17,13 +17,11 @@ class Case:
         name: "family/program".
         build: given "cuda" or "cpu", makes the model and the data there and returns one step.
         needs: packages to import first, beside torch.
-        gpu: among those that `on_gpu.py` measures.
     """
 
     name: str
     build: Callable[[str], Step]
     needs: tuple[str, ...] = ()
-    gpu: bool = False
 
     @property
     def family(self) -> str:
@@ -38,18 +36,13 @@ class Family:
         self.name, self.needs = name, needs
         self.cases: list[Case] = []
 
-    def add(self, name: str, build: Callable[[str], Step], gpu: bool = False) -> None:
+    def add(self, name: str, build: Callable[[str], Step]) -> None:
         """One more program."""
-        self.cases.append(Case(f"{self.name}/{name}", build, self.needs, gpu))
+        self.cases.append(Case(f"{self.name}/{name}", build, self.needs))
 
     def __call__(self, build: Callable[[str], Step]) -> Callable[[str], Step]:
         """Decorate a program of this family."""
         self.add(build.__name__.strip("_").replace("_", "-"), build)
-        return build
-
-    def on_gpu(self, build: Callable[[str], Step]) -> Callable[[str], Step]:
-        """Decorate one that is measured on a GPU, too."""
-        self.add(build.__name__.strip("_").replace("_", "-"), build, gpu=True)
         return build
 
 

@@ -1,21 +1,24 @@
-"""Over fifty programs of the corpus for real on a CUDA device, and beside what was predicted.
+"""Programs of the corpus for real on a CUDA device: kernels, peak memory, step time.
 
 On a machine with a GPU, PyTorch and, where they are to run, transformers (gpuscope is not needed):
 
-    python validation/corpus/on_gpu.py rows.jsonl [--seconds 540] [--only TEXT]
+    python validation/corpus/on_gpu.py rows.jsonl [--which first|second] [--seconds 270]
 
-Each program runs in a process of its own under a time limit; its line is written at once, and what
-has a line is not run again. Then, anywhere, without a GPU:
+One process takes program after program; a line is written at once, what has a line is not run
+again, and a program that takes the process with it is a line that says so. Then, anywhere:
+`python -m validation.corpus.beside rows.jsonl`.
 
-    python validation/corpus/on_gpu.py rows.jsonl --compare [--on h200] [--json FILE]
-
-A line: kernels, copies and fills of one step as `torch.profiler` (CUPTI) saw them; the peak of
-`torch.cuda.max_memory_allocated` over one step; the median seconds of a step.
+A line: kernels, copies and fills of one step as `torch.profiler` (CUPTI) saw them, the same by
+operator with the kernels' names; the device's busy seconds in that step; the peak of
+`torch.cuda.max_memory_allocated` over one step; the median seconds of a step, and those after which
+the host had issued it.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import gzip
 import importlib.util
 import json
 import os
@@ -25,8 +28,10 @@ import statistics
 import sys
 import tempfile
 import time
+import tomllib
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,137 +43,210 @@ from validation.corpus.case import Case  # noqa: E402
 
 Row = dict[str, Any]
 
+PROGRAMS = tomllib.loads((HERE / "on_gpu.toml").read_text("utf-8"))
 LIMIT_S = 60.0
 WARM, TIMED, ROUNDS = 3, 5, 3
-LAUNCHES_WITHIN, PEAK_WITHIN = 0.05, 0.03
-
-ARCHITECTURES = (
-    "causal/train: llama gpt2 mistral qwen2 qwen3 gemma2 phi olmo2 opt gpt_neox bloom falcon mamba"
-    " mixtral stablelm smollm3",
-    "causal/generate: llama gpt2 qwen3 gemma2 opt mamba",
-    "masked/train: bert roberta distilbert albert electra deberta-v2 modernbert",
-    "seq2seq/train: bart t5 pegasus",
-    "seq2seq/generate: bart t5",
-    "picture/train: vit resnet convnext deit",
-)
-"""Of transformers: those that people know."""
-
-LARGER = {"heads": 8, "key value heads": 4, "head": 64, "rank": 64, "inner": 2048, "width": 512}
-BATCH, LENGTH = 8, 128
+NAME_LENGTH = 160
+WORK = {"kernel": "launches", "gpu_memcpy": "copies", "gpu_memset": "fills"}
 
 
-def chosen() -> list[Case]:
-    """The programs, those of transformers larger than in the corpus, where it is installed."""
+def chosen(which: str) -> list[Case]:
+    """The programs of a list, those of transformers larger than in the corpus, where installed."""
     from validation.corpus import shrink
-    from validation.corpus.families import classics
+    from validation.corpus.families import (
+        classics,
+        policies,
+        recommenders,
+        scientific,
+        transformers_models,
+    )
 
-    found = [case for case in classics.cases() if case.gpu]
-    if importlib.util.find_spec("transformers") is None:
-        return found
-    from validation.corpus.families import transformers_models as family
-
-    shrink.SIZES.update(LARGER)
-    family.BATCH, family.LENGTH = BATCH, LENGTH
-    known = {case.name: case for case in family.cases()}
-    for line in ARCHITECTURES:
-        way, _, kinds = line.partition(": ")
-        names = (f"transformers/{kind}/{way}" for kind in kinds.split())
-        found += [known[name] for name in names if name in known]
-    return found
-
-
-# -- on the device ------------------------------------------------------------------------------
+    families = [classics, policies, recommenders, scientific]
+    if importlib.util.find_spec("transformers"):
+        larger = dict(PROGRAMS["larger"])
+        transformers_models.BATCH, transformers_models.LENGTH = (
+            larger.pop("batch"),
+            larger.pop("length"),
+        )
+        shrink.SIZES.update(larger)
+        families.append(transformers_models)
+    known = {case.name: case for family in families for case in family.cases()}
+    wanted = (f"{family}/{name}" for family, names in PROGRAMS[which].items() for name in names)
+    return [known[name] for name in wanted if name in known]
 
 
-def measured(case: Case) -> Row:
+# -- one program on the device --------------------------------------------------------------------
+
+
+def measured(case: Case, device: str = "cuda") -> Row:
     """One program's figures on this machine's device."""
     import torch
 
+    row: Row = {"held_bytes": _cleared()}
     torch.manual_seed(0)
-    step = case.build("cuda")
+    step = case.build(device)
     for _ in range(WARM):
         step()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     step()
     torch.cuda.synchronize()
-    row: Row = {"peak_bytes": torch.cuda.max_memory_allocated()}
-    row["step_s"] = statistics.median(_timed(step) for _ in range(ROUNDS))
-    return row | _launches(step)
+    row["peak_bytes"] = torch.cuda.max_memory_allocated() - row["held_bytes"]
+    issued, whole = zip(*(_timed(step) for _ in range(ROUNDS)), strict=True)
+    row |= {"step_s": statistics.median(whole), "issued_s": statistics.median(issued)}
+    return row | worked(_events(step))
 
 
-def _timed(step: Callable[[], object]) -> float:
+def _cleared() -> int:
+    """Forget what an earlier program left; the bytes that stay."""
+    import torch
+
+    gc.collect()
+    torch.cuda.init()
+    torch._C._cuda_clearCublasWorkspaces()
+    torch.cuda.empty_cache()
+    return int(torch.cuda.memory_allocated())
+
+
+def _timed(step: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of a step until the host had issued it, and until the device had done it."""
     import torch
 
     began = time.perf_counter()
     for _ in range(TIMED):
         step()
+    issued = time.perf_counter()
     torch.cuda.synchronize()
-    return (time.perf_counter() - began) / TIMED
+    return (issued - began) / TIMED, (time.perf_counter() - began) / TIMED
 
 
-def _launches(step: Callable[[], object]) -> Row:
-    """Device work of one step, from the trace that the profiler writes."""
+def _events(step: Callable[[], object]) -> list[Row]:
+    """A step's trace, as the profiler writes it."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True
+    ) as seen:
         step()
         torch.cuda.synchronize()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
         seen.export_chrome_trace(str(file))
-        events = json.loads(file.read_text())["traceEvents"]
-    kinds = [event.get("cat") for event in events]
-    return {
-        "launches": kinds.count("kernel"),
-        "copies": kinds.count("gpu_memcpy"),
-        "fills": kinds.count("gpu_memset"),
-    }
+        return list(json.loads(file.read_text())["traceEvents"])
 
 
-def in_child(case: Case, limit_s: float) -> Row:
-    """The figures, or why there are none."""
+def worked(events: Sequence[Row]) -> Row:
+    """Device work of a trace: counts, busy seconds, and kernels by the operators that launch them.
+
+    An operator is told with those around it, outermost first ("aten::clone>aten::copy_"), and the
+    shapes that the innermost was given.
+    """
+    done = [event for event in events if event.get("cat") in WORK]
+    around = _around(event for event in events if event.get("cat") == "cpu_op")
+    found: dict[tuple[str, str], tuple[set[int], Counter[str]]] = {}
+    for event in done:
+        number = event["args"].get("External id", 0)
+        calls, kernels = found.setdefault(around.get(number, ("", "")), (set(), Counter()))
+        calls.add(number)
+        kernels[event["name"][:NAME_LENGTH]] += 1
+    row: Row = {word: sum(e["cat"] == kind for e in done) for kind, word in WORK.items()}
+    row["busy_s"] = _union((event["ts"], event["ts"] + event["dur"]) for event in done) / 1e6
+    row["by_operator"] = [
+        {"op": op, "shapes": shapes, "calls": len(calls), "kernels": dict(kernels)}
+        for (op, shapes), (calls, kernels) in found.items()
+    ]
+    return row
+
+
+def _around(events: Iterable[Row]) -> dict[int, tuple[str, str]]:
+    """By external id: an operator with those around it, and its shapes."""
+    found: dict[int, tuple[str, str]] = {}
+    open_by: dict[Any, list[Row]] = {}
+    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        stack = open_by.setdefault(event.get("tid"), [])
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= event["ts"]:
+            stack.pop()
+        stack.append(event)
+        names = [each["name"] for each in stack if "::" in each["name"]]
+        chain = ">".join(name for name in names if not name.startswith("autograd::"))
+        shapes = str(event["args"].get("Input Dims", ""))
+        found[event["args"].get("External id", 0)] = chain or event["name"], shapes
+    return found
+
+
+def _union(spans: Iterable[tuple[float, float]]) -> float:
+    total, end = 0.0, float("-inf")
+    for start, stop in sorted(spans):
+        total += max(stop - max(start, end), 0.0)
+        end = max(end, stop)
+    return total
+
+
+# -- one after another ----------------------------------------------------------------------------
+
+
+def run(file: Path, cases: Sequence[Case], seconds: float) -> None:
+    """A line for each program that has none yet; no new one after so many seconds."""
+    import torch  # once, before forking; no call that wakes the driver
+
+    if any(case.needs for case in cases):
+        import transformers  # noqa: F401
+    file.parent.mkdir(parents=True, exist_ok=True)
+    until = time.perf_counter() + seconds
+    versions = {"torch": torch.__version__, "device": _device_name()}
+    done = lines(file)
+    left = [case for case in cases if case.name not in done]
+    while left and time.perf_counter() < until:
+        for row in _in_worker(left, until):
+            row = {"name": left.pop(0).name} | row | versions
+            one.append(file, row)
+            print(json.dumps(row)[:160], flush=True)
+    print(f"{len(left)} left", flush=True)
+
+
+def _in_worker(cases: Sequence[Case], until: float) -> Iterator[Row]:
+    """Rows of cases in their order, as far as one process comes; the last may be its end."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(read)
-        try:
-            row = measured(case)
-        except BaseException as error:
-            row = {"failed": f"{type(error).__name__}: {error}"[:400]}
-            row["where"] = traceback.format_exc().splitlines()[-4:]
-        os.write(write, json.dumps(one.without_machine(row)).encode()[:60000])
+        for case in cases:
+            os.write(write, (json.dumps(one.without_machine(_or_why_not(case))) + "\n").encode())
         os._exit(0)
     os.close(write)
-    ready, _, _ = select.select([read], [], [], limit_s)
-    text = os.read(read, 65536) if ready else b""
+    answers = _answers(read)
+    for _ in cases:
+        row = next(answers)
+        yield row
+        if "failed" in row or time.perf_counter() > until:
+            break
     os.close(read)
     os.kill(pid, signal.SIGKILL)
-    status = os.waitpid(pid, 0)[1]
-    if text:
-        return dict(json.loads(text))
-    return {"failed": f"no answer within {limit_s:.0f} s" if not ready else f"ended: {status}"}
+    os.waitpid(pid, 0)
 
 
-def run(file: Path, only: str, seconds: float) -> None:
-    """A line for each program that has none yet."""
-    import torch  # once, before forking; no call that wakes the driver
+def _or_why_not(case: Case) -> Row:
+    try:
+        return measured(case)
+    except BaseException as error:
+        where = traceback.format_exc().splitlines()[-4:]
+        return {"failed": f"{type(error).__name__}: {error}"[:400], "where": where}
 
-    began, done = time.perf_counter(), set(lines(file))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    cases = [c for c in chosen() if only in c.name and c.name not in done]
-    if any(case.needs for case in cases):
-        import transformers  # noqa: F401
-    versions = {"torch": torch.__version__, "device": _device_name()}
-    for n, case in enumerate(cases):
-        if time.perf_counter() - began > seconds:
-            print(f"{len(cases) - n} left", flush=True)
+
+def _answers(read: int) -> Iterator[Row]:
+    """The rows that a process writes, each within the limit; at last, why there are no more."""
+    kept, until = b"", time.perf_counter() + LIMIT_S
+    while select.select([read], [], [], max(until - time.perf_counter(), 0))[0]:
+        some = os.read(read, 1 << 16)
+        if not some:
+            yield {"failed": "the process ended"}
             return
-        row = {"name": case.name} | in_child(case, LIMIT_S) | versions
-        with file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
-        print(json.dumps(row)[:200], flush=True)
+        *whole, kept = (kept + some).split(b"\n")
+        for line in whole:
+            yield json.loads(line)
+            until = time.perf_counter() + LIMIT_S
+    yield {"failed": f"no answer within {LIMIT_S:.0f} s"}
 
 
 def _device_name() -> str:
@@ -186,84 +264,20 @@ def lines(file: Path) -> dict[str, Row]:
     """The rows of a recording by name."""
     if not file.exists():
         return {}
-    return {row["name"]: row for row in map(json.loads, file.read_text("utf-8").splitlines())}
-
-
-# -- beside what is predicted -------------------------------------------------------------------
-
-
-def compare(file: Path, on: str) -> list[Row]:
-    """Every measured program with its prediction."""
-    cases, found = {case.name: case for case in chosen()}, []
-    one.TARGET = on
-    for name, row in lines(file).items():
-        if "failed" in row or name not in cases:
-            continue
-        guess = one.in_child(cases[name], real=False)
-        made = {"name": name, "measured": row, "predicted": guess}
-        if guess["predicted"]:
-            made["launches_off"] = guess["launches"] / max(row["launches"], 1) - 1
-            made["peak_off"] = guess["peak_bytes"] / row["peak_bytes"] - 1
-            made["step_off"] = guess["step_s"] / row["step_s"] - 1
-        found.append(made)
-    return found
-
-
-def told(rows: list[Row]) -> str:
-    """A Markdown table, and how many are within the goals."""
-    text = [
-        "| program | launches, measured | predicted | | peak, MB | predicted | | step, ms"
-        " | predicted | |",
-        "|---|" + "---:|" * 9,
-    ]
-    good = [row for row in rows if "peak_off" in row]
-    for row in good:
-        real, guess = row["measured"], row["predicted"]
-        text.append(
-            f"| `{row['name']}` | {real['launches']:,} | {guess['launches']:,}"
-            f" | {row['launches_off']:+.1%} | {real['peak_bytes'] / 1e6:.1f}"
-            f" | {guess['peak_bytes'] / 1e6:.1f} | {row['peak_off']:+.1%}"
-            f" | {real['step_s'] * 1e3:.2f} | {guess['step_s'] * 1e3:.2f}"
-            f" | {row['step_off']:+.0%} |"
-        )
-    sums = totals(rows)
-    text += [
-        "",
-        f"{len(rows)} programs measured, {len(good)} predicted; launches within 5 %:"
-        f" {sums['launches']}, peak memory within 3 %: {sums['peaks']}.",
-    ]
-    return "\n".join(text)
-
-
-def totals(rows: list[Row]) -> dict[str, float]:
-    """Programs measured and predicted, how many are within the goals, and the median of steps."""
-    good = [row for row in rows if "peak_off" in row]
-    return {
-        "measured": len(rows),
-        "predicted": len(good),
-        "launches": sum(abs(row["launches_off"]) <= LAUNCHES_WITHIN for row in good),
-        "peaks": sum(abs(row["peak_off"]) <= PEAK_WITHIN for row in good),
-        "step": statistics.median(row["step_off"] for row in good),
-    }
+    content = file.read_bytes()
+    text = gzip.decompress(content) if file.suffix == ".gz" else content
+    return {row["name"]: row for row in map(json.loads, text.splitlines())}
 
 
 def main() -> int:
-    """Measure, or compare what was measured."""
+    """Measure what has no line yet."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("rows", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seconds", type=float, default=540.0, help="start none after so long")
-    parser.add_argument("--compare", action="store_true")
-    parser.add_argument("--on", default="h200")
-    parser.add_argument("--json", type=Path, help="keep the comparison here")
+    parser.add_argument("--which", default="second", choices=("first", "second"))
+    parser.add_argument("--only", default="", help="programs whose name contains this")
+    parser.add_argument("--seconds", type=float, default=270.0, help="start none after so long")
     args = parser.parse_args()
-    if not args.compare:
-        run(args.rows, args.only, args.seconds)
-        return 0
-    rows = compare(args.rows, args.on)
-    if args.json:
-        args.json.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
-    print(told(rows))
+    run(args.rows, [c for c in chosen(args.which) if args.only in c.name], args.seconds)
     return 0
 
 

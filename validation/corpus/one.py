@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def followed(case: Case) -> Row:
             "predicted": True,
             "step_s": run.step_time_s,
             "launches": int((run.timeline.events.kind == KERNEL).sum()),
+            "launches_by": _launches_by(run.timeline.events, program),
             "peak_bytes": run.peak_memory_bytes,
         }
     except GpuscopeError as error:
@@ -71,6 +73,12 @@ def followed(case: Case) -> Row:
     if row["captured"]:
         row["program"] = program
     return row
+
+
+def _launches_by(events: Any, program: Any) -> dict[str, int]:
+    """Kernels of a step by the captured operator that launches them."""
+    places = events.op[events.kind == KERNEL].tolist()
+    return dict(Counter(program.ops[at].name if at >= 0 else "" for at in places))
 
 
 def compared(case: Case, program: Any) -> Row:
@@ -118,6 +126,8 @@ def in_child(case: Case, limit_s: float = LIMIT_S, real: bool = True) -> Row:
 def _both(case: Case, write: int, real: bool) -> None:
     row = followed(case)
     program = row.pop("program", None)
+    if real:
+        row.pop("launches_by", None)
     os.write(write, _line(row))
     if real:
         os.write(write, _line(compared(case, program)))

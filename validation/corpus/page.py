@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from validation.corpus import on_gpu
+from validation.corpus import beside
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent.parent / "docs"
@@ -39,10 +39,10 @@ def figures(rows: Sequence[Row], versions: dict[str, str], of: int) -> dict[str,
     seen = [row for row in rows if "equal" in row]
     equal = sum(row["equal"] for row in seen)
     tried, made = _architectures()
-    beside = on_gpu.totals(json.loads(ON_A_GPU.read_text("utf-8")))
+    on_a_gpu = beside.totals(json.loads(ON_A_GPU.read_text("utf-8")))
     return {
-        **{f"gpu_{name}": f"{value:.0f}" for name, value in beside.items()},
-        "gpu_step": f"{beside['step']:.1%}".replace("-", "−").replace("%", " %"),
+        **{f"gpu_{name}": f"{value:.0f}" for name, value in on_a_gpu.items()},
+        "gpu_step": f"{on_a_gpu['step']:.1%}".replace("-", "−").replace("%", " %"),
         "programs": f"{len(rows):,}",
         "of": f"{of:,}",
         "captured": f"{sum(row['captured'] for row in rows):,}",

@@ -30,7 +30,7 @@ def conv(a: int, b: int, stride: int = 1) -> nn.Sequential:
     )
 
 
-@family.on_gpu
+@family
 def mnist_convolutions(device: str) -> Step:
     net = nn.Sequential(
         nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
@@ -99,7 +99,7 @@ def mnist_forward_forward(device: str) -> Step:
     return step
 
 
-@family.on_gpu
+@family
 def dcgan(device: str) -> Step:
     def up(a: int, b: int) -> nn.Sequential:
         return nn.Sequential(
@@ -185,7 +185,7 @@ class Vae(nn.Module):
         return torch.sigmoid(self.back(code)), mean, spread
 
 
-@family.on_gpu
+@family
 def variational_autoencoder(device: str) -> Step:
     net, x = Vae().to(device), torch.rand(64, 1, 28, 28, device=device)
 
@@ -259,7 +259,7 @@ def _word_model(kind: str) -> object:
 
 
 for _kind in ("LSTM", "GRU", "RNN"):
-    family.add(f"word-language-model-{_kind.lower()}", _word_model(_kind), gpu=_kind != "RNN")
+    family.add(f"word-language-model-{_kind.lower()}", _word_model(_kind))
 
 
 @family
@@ -308,7 +308,7 @@ def _resnet() -> nn.Sequential:
     )  # fmt: skip
 
 
-@family.on_gpu
+@family
 def cifar_resnet(device: str) -> Step:
     net = _resnet().to(device)
     x, y = torch.randn(16, 3, 32, 32), torch.randint(0, 10, (16,))
@@ -328,7 +328,7 @@ def cifar_resnet(device: str) -> Step:
     return step
 
 
-@family.on_gpu
+@family
 def cifar_resnet_mixed_precision(device: str) -> Step:
     net = _resnet().to(device)
     x, y = torch.randn(16, 3, 32, 32, device=device), torch.randint(0, 10, (16,), device=device)
@@ -387,7 +387,7 @@ def squeeze_and_excite(device: str) -> Step:
     return training([*body.parameters(), *gate.parameters()], loss)
 
 
-@family.on_gpu
+@family
 def super_resolution(device: str) -> Step:
     net = nn.Sequential(
         nn.Conv2d(1, 64, 5, 1, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1, 1), nn.ReLU(),
@@ -400,7 +400,7 @@ def super_resolution(device: str) -> Step:
     return training(net.parameters(), lambda: F.mse_loss(net(x), y), "Adam")
 
 
-@family.on_gpu
+@family
 def fast_style_transfer(device: str) -> Step:
     painter = nn.Sequential(
         nn.ReflectionPad2d(4), nn.Conv2d(3, 16, 9), nn.InstanceNorm2d(16, affine=True), nn.ReLU(),
@@ -521,7 +521,7 @@ def triplets(device: str) -> Step:
     return training(net.parameters(), lambda: F.triplet_margin_loss(net(a), net(p), net(n)))
 
 
-@family.on_gpu
+@family
 def sequence_to_sequence_with_attention(device: str) -> Step:
     enc, dec = nn.Embedding(100, 32).to(device), nn.Embedding(100, 32).to(device)
     reader, writer = nn.GRU(32, 32, batch_first=True).to(device), nn.GRUCell(64, 32).to(device)
@@ -595,7 +595,7 @@ class Gpt(nn.Module):
         return self.head(self.norm(self.body(self.words(x) + self.places.weight[: x.shape[1]])))
 
 
-@family.on_gpu
+@family
 def small_gpt(device: str) -> Step:
     net, text = Gpt().to(device), torch.randint(0, 128, (2000,))
 
@@ -608,7 +608,7 @@ def small_gpt(device: str) -> Step:
     return training(net.parameters(), loss, weight_decay=0.1)
 
 
-@family.on_gpu
+@family
 def small_gpt_with_accumulation(device: str) -> Step:
     net = Gpt().to(device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, betas=(0.9, 0.95))
@@ -628,7 +628,7 @@ def small_gpt_with_accumulation(device: str) -> Step:
     return step
 
 
-@family.on_gpu
+@family
 def small_gpt_writes(device: str) -> Step:
     net = Gpt().to(device).eval()
 
@@ -645,7 +645,7 @@ def small_gpt_writes(device: str) -> Step:
     return step
 
 
-@family.on_gpu
+@family
 def vision_transformer(device: str) -> Step:
     cut = nn.Conv2d(3, 48, 4, 4).to(device)
     layer = nn.TransformerEncoderLayer(
@@ -786,7 +786,7 @@ class Unet(nn.Module):
         return self.out(self.d2(torch.cat([self.u2(b), a], 1)))
 
 
-@family.on_gpu
+@family
 def segmentation_unet(device: str) -> Step:
     net = Unet(3, 2).to(device)
     x, y = torch.randn(2, 3, 32, 32, device=device), torch.randint(0, 2, (2, 32, 32), device=device)
@@ -800,7 +800,7 @@ def segmentation_unet(device: str) -> Step:
     return training(net.parameters(), loss, "RMSprop", momentum=0.9)
 
 
-@family.on_gpu
+@family
 def denoising_diffusion(device: str) -> Step:
     net = Unet(4, 3).to(device)
     keep = torch.cumprod(1 - torch.linspace(1e-4, 0.02, 100, device=device), 0)
@@ -864,7 +864,7 @@ def real_nvp(device: str) -> Step:
     return training(nets.parameters(), loss)
 
 
-@family.on_gpu
+@family
 def contrastive_pairs_of_text_and_picture(device: str) -> Step:
     eye, ear = (
         nn.Sequential(conv(3, 16, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten()).to(device),
@@ -920,7 +920,7 @@ def momentum_teacher(device: str) -> Step:
     return step
 
 
-@family.on_gpu
+@family
 def distillation(device: str) -> Step:
     teacher, net = (
         _resnet().to(device).eval(),
