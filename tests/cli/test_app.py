@@ -116,6 +116,8 @@ SURFACE = {
         "--decode",
         "--speculate",
         "--policy",
+        "--calibrate",
+        "--calibration",
         "--changes",
         "--trace",
         "--pbtxt",

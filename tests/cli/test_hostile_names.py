@@ -139,6 +139,8 @@ LINES = (
     ("serve", "llama-3.1-8b", "--rate", "1", "--policy", NAME),
     ("serve", "llama-3.1-8b", "--rate", "1", "--speculate", NAME),
     ("serve", "llama-3.1-8b", "--rate", "1", "--engine", f"{NAME}.pbtxt"),
+    ("serve", "--calibrate", NAME),
+    ("serve", "llama-3.1-8b", "--rate", "1", "--calibration", NAME),
     ("plan", NAME),
     ("plan", "llama-3.1-8b", "--on", NAME),
     ("fit", NAME),

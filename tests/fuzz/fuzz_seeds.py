@@ -338,6 +338,19 @@ def servings() -> list[Any]:
 
 
 @cache
+def tunings() -> list[Any]:
+    """Constants of an engine, fitted to runs."""
+    from gpuscope.serving.tuning import Factor, Tuning, tuning_document
+
+    factors = {"device": Factor(value=1.1, spread=0.05), "stream": Factor(value=1.0)}
+    found = Tuning(
+        engine="vllm", model="m", devices="h200", factors=factors, runs=2, requests=90,
+        error_before=0.2, error_after=0.1,
+    )  # fmt: skip
+    return [json.loads(json.dumps(tuning_document(found)))]
+
+
+@cache
 def loads() -> list[list[Any]]:
     """A recorded load of three requests, as Mooncake's traces are."""
     line = {"timestamp": 0, "input_length": 900, "output_length": 20, "hash_ids": [1, 2]}

@@ -249,6 +249,16 @@ def _serving(path: Path) -> None:
     json.dumps(serving_document(load_serving(path)), allow_nan=False).encode()
 
 
+def _tuning(path: Path) -> None:
+    from gpuscope.serving.engine import engine
+    from gpuscope.serving.tuning import load_tuning, tuning_document
+
+    found = load_tuning(path)
+    json.dumps(tuning_document(found), allow_nan=False).encode()
+    if found.engine == "vllm":
+        found.applied(engine("vllm"))
+
+
 def _load(path: Path) -> None:
     from gpuscope.serving.traces import read_trace
 
@@ -514,6 +524,7 @@ TARGETS: dict[str, Target] = {
         ),
         Target("sensor", "s.json", _from(damage.as_json, seeds.readings), _readings),
         Target("serving", "s.json", _from(damage.as_json, seeds.servings), _serving),
+        Target("tuning", "t.json", _from(damage.as_json, seeds.tunings), _tuning),
         Target("load", "t.jsonl", _from(damage.as_lines, seeds.loads), _load),
         Target("triton", "config.pbtxt", _from(damage.as_toml, seeds.tritons), _triton),
         Target("plan", "plan.toml", _from(damage.as_toml, seeds.plans), _plan),

@@ -65,6 +65,7 @@ READERS = {
     "serving/document.py": "serving",
     "serving/traces.py": "load",
     "serving/triton_config.py": "triton",
+    "serving/tuning.py": "tuning",
     "loading/archives.py": "archive",
     "timeline/kineto/blocks.py": "gzip",
     "timeline/kineto/parallel.py": "trace",

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def serve_command(
     model: Annotated[
         str, typer.Argument(help=Text("A decoder: a built-in name, or a config.json."))
-    ],
+    ] = "",
     on: On = "h200",
     engine: Annotated[
         str,
@@ -87,6 +87,13 @@ def serve_command(
         str | None,
         typer.Option(help=Text("Of the scheduler: fcfs, priority, lpm, max-utilization.")),
     ] = None,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(metavar="FILE,...", help=Text("Fit host and efficiency to measured runs.")),
+    ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=Text("Use what --calibrate kept."))
+    ] = None,
     changes: Annotated[
         bool, typer.Option("--changes", help=Text("Serve the load again with each change."))
     ] = False,
@@ -118,9 +125,18 @@ def serve_command(
         "seed": seed, "shared": shared, "slo": slo, "tp": tp, "ep": ep, "replicas": replicas,
         "dtype": dtype, "kv_dtype": kv_dtype, "kv_blocks": kv_blocks, "router": router,
         "prefill": prefill, "decode": decode, "speculate": speculate, "policy": policy,
-        "max_tokens": max_tokens, "max_sequences": max_sequences,
+        "max_tokens": max_tokens, "max_sequences": max_sequences, "calibration": calibration,
     }  # fmt: skip
     from gpuscope.cli.explanations import Shown, show
+
+    if calibrate is not None:
+        from gpuscope.cli.serve_calibrate import show_calibration
+
+        shown = Shown(as_json, output, report, None, lang, quiet)
+        show_calibration(calibrate.split(","), model, on, asked, shown)
+        return
+    if not model:
+        raise _no_model()
     from gpuscope.cli.progress import note
     from gpuscope.views.i18n import choose_language, tr
 
@@ -152,6 +168,14 @@ def serve_command(
     tried = gains(model, on, asked) if changes and _only(found) else ()
     shown = Shown(report=report, lang=lang, quiet=quiet)
     show(lambda: story(found, limits, paper, tried), shown)
+
+
+def _no_model() -> Exception:
+    from gpuscope.errors import InvalidValueError
+
+    return InvalidValueError(
+        Text("No model is named."), "", Text("Type: gpuscope serve llama-3.1-8b --rate 8")
+    )
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

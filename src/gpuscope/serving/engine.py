@@ -41,6 +41,7 @@ class Engine:
         token_s: of the one process that streams tokens, for each; what comes faster queues there.
         device_scale: on all device time, fitted.
         fitted: from what the constants come.
+        tuned: what they were calibrated with beside it (`gpuscope.serving.tuning`).
     """
 
     name: str
@@ -74,6 +75,7 @@ class Engine:
     device_scale: float = 1.0
     graph_sizes: tuple[int, ...] = ()
     fitted: str = ""
+    tuned: str = ""
 
     def with_policy(self, name: str | None) -> Engine:
         """The same with another policy of its scheduler.

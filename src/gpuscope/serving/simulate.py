@@ -334,7 +334,7 @@ def _errors(found: Deployment) -> dict[str, float]:
 
 
 def _notes(found: Deployment) -> tuple[str, ...]:
-    notes: list[str] = [found.kept.note] if found.kept.note else []
+    notes = [note for note in (found.kept.note, found.engine.tuned) if note]
     if found.size.experts is not None:
         notes.append(Text("Experts are hit evenly; a real router is not even."))
     notes.append(

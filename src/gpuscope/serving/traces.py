@@ -21,6 +21,7 @@ from gpuscope.errors import InputFileError, InvalidValueError
 from gpuscope.outside.plain import file_bytes, json_of
 from gpuscope.serving.document import load_serving
 from gpuscope.serving.requests import MOST_TOKENS, Requests
+from gpuscope.serving.result import Serving
 
 _MOONCAKE_BLOCK = 512
 """Tokens of a block of Mooncake's traces (its README)."""
@@ -46,7 +47,7 @@ def read_trace(path: str | Path) -> Requests:
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and lines[0].lstrip().startswith("{"):
         if '"gpuscope.serving"' in lines[0][:200]:
-            return _replayed(target)
+            return requests_of(load_serving(target), target.name)
         rows, blocks = _mooncake(target, lines)
     else:
         rows, blocks = _csv(target, lines), []
@@ -72,15 +73,16 @@ def read_trace(path: str | Path) -> Requests:
     return made
 
 
-def _replayed(path: Path) -> Requests:
-    served = load_serving(path).served
+def requests_of(run: Serving, name: str) -> Requests:
+    """The requests of a run, at the times at which they were meant to be sent."""
+    served = run.served
     start = np.where(np.isfinite(served.intended_s), served.intended_s, 0.0)
     order = np.argsort(start, kind="stable")
     return Requests(
         arrival_s=start[order] - start.min(),
         input_tokens=np.maximum(served.input_tokens[order], 1),
         output_tokens=np.maximum(served.output_tokens[order], 1),
-        name=path.name,
+        name=name,
     )
 
 

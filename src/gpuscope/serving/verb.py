@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpuscope.api import Target, resolve_target
@@ -25,6 +26,7 @@ from gpuscope.serving.slo import Limit, parse_slo
 from gpuscope.serving.speculation import Guess, parse_guess
 from gpuscope.serving.traces import read_trace
 from gpuscope.serving.triton_config import read_config
+from gpuscope.serving.tuning import Tuning, load_tuning
 
 __all__ = ["load_of", "serve", "serve_load"]
 
@@ -57,7 +59,7 @@ def serve(
     decode: Target | None = None,
     speculate: str | Guess | None = None,
     policy: str | None = None,
-    calibration: Calibration | None = None,
+    calibration: Calibration | Tuning | str | Path | None = None,
     **settings: Any,
 ) -> list[Serving]:
     """Predict how an engine serves a model, request by request, without a device.
@@ -85,7 +87,8 @@ def serve(
         speculate: tokens drafted and verified together: "k=3,accept=0.7".
         policy: of the scheduler, where the engine has several: "priority", "lpm",
             "max-utilization"; its default by default.
-        calibration: measured constants of the device.
+        calibration: measured constants of the device, or those of engine and host that
+            `gpuscope serve --calibrate` kept, or their file.
         settings: of the engine: max_tokens, max_sequences, block_tokens, utilization, chunked.
 
     Returns:
@@ -104,9 +107,9 @@ def serve(
     guess = parse_guess(speculate) if isinstance(speculate, str) else speculate
 
     def made(devices: Target) -> Deployment:
-        return _deployment(
+        return deployment(
             model, devices, engine, settings, tp=tp, ep=ep, replicas=replicas, dtype=dtype,
-            cache_bytes=_cache_bytes(kv_dtype), kv_blocks=kv_blocks, calibration=calibration,
+            kv_dtype=kv_dtype, kv_blocks=kv_blocks, calibration=calibration,
             router=router, guess=guess, policy=policy,
         )  # fmt: skip
 
@@ -195,15 +198,18 @@ def load_of(
     ]
 
 
-def _deployment(
+def deployment(
     model: str | TransformerSize,
     on: Target,
-    name: str,
-    settings: Mapping[str, Any],
+    engine: str = "vllm",
+    settings: Mapping[str, Any] = MappingProxyType({}),
     *,
     policy: str | None = None,
+    kv_dtype: str = "bfloat16",
+    calibration: Calibration | Tuning | str | Path | None = None,
     **how: Any,
 ) -> Deployment:
+    """What serves: see `serve` for the arguments, `simulate.deploy` for the others."""
     cluster = resolve_target(on)
     for option in ("tp", "ep", "replicas", "kv_blocks"):
         if how.get(option) is not None and how[option] < 1:
@@ -212,12 +218,16 @@ def _deployment(
                 "",
                 Text("Give {name} a positive number.", name=option),
             )
-    if name.endswith(".pbtxt"):
-        config = read_config(name)
+    if engine.endswith(".pbtxt"):
+        config = read_config(engine)
         chosen = config.engine().with_policy(policy)
-        how["replicas"] = how["replicas"] or config.instances
+        how["replicas"] = how.get("replicas") or config.instances
     else:
-        chosen = profile(name).with_policy(policy)
+        chosen = profile(engine).with_policy(policy)
+    if isinstance(calibration, str | Path):
+        calibration = load_tuning(calibration)
+    if isinstance(calibration, Tuning):
+        chosen, calibration = calibration.applied(chosen), None
     unknown = [each for each in settings if each not in ENGINE_FIELDS]
     if unknown:
         raise InvalidValueError(
@@ -235,7 +245,10 @@ def _deployment(
                 Text("Give {name} a positive number.", name=key),
             )
     size, title = _size(model)
-    return deploy(title, size, cluster, replace(chosen, **given), **how)
+    return deploy(
+        title, size, cluster, replace(chosen, **given), cache_bytes=_cache_bytes(kv_dtype),
+        calibration=calibration, **how,
+    )  # fmt: skip
 
 
 def _size(model: str | TransformerSize) -> tuple[TransformerSize, str]:

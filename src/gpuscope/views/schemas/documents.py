@@ -30,6 +30,7 @@ from gpuscope.run.document import NOT_FIELDS
 from gpuscope.run.figures import Figures
 from gpuscope.run.types import SCHEMA_VERSION, Run
 from gpuscope.serving import result as serving
+from gpuscope.serving import tuning
 from gpuscope.timeline.types import Events, Timeline
 from gpuscope.views import devices, models, watch_energy
 from gpuscope.views.doctor_document import DIAGNOSIS_VERSION
@@ -302,6 +303,10 @@ def _samples(schemas: Schemas) -> Json:
     return _with(found, _object(devices=schemas.of(Sequence[shapes.SampledDevice])))
 
 
+def _tuning(schemas: Schemas) -> Json:
+    return schemas.fields_of(tuning.Tuning)
+
+
 _RUN = Document("run", SCHEMA_VERSION, _run)
 _SERVING = Document("serving", serving.SCHEMA_VERSION, _serving)
 
@@ -319,6 +324,7 @@ DOCUMENTS: Mapping[str, Document] = {
         Document("claims", CLAIMS_VERSION, _claims, spoken=True),
         _SERVING,
         Document("servings", 1, _servings, stamped=False),
+        Document("serving_calibration", tuning.VERSION, _tuning),
         Document("bench", bench_store.VERSION, _bench),
         Document("bench_comparison", 1, _bench_comparison, stamped=False),
         Document("diagnosis", DIAGNOSIS_VERSION, _diagnosis, spoken=True),
