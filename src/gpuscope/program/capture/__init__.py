@@ -203,7 +203,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         selective.install(patch)
         subclasses.install(patch)
         triton_kernels.install(patch, recorder)
-        foreign.when_weights_are_read(patch, recorder)
+        foreign.when_weights_are_read(patch)
 
         def built() -> None:
             foreign.transformers_as_run(patch, recorder)

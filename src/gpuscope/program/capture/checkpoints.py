@@ -2,7 +2,8 @@
 
 There are no values to write. What is saved is pickled here without its tensors, of which shapes,
 types and places are kept; a mark that names it stands in the file, so that it is found again under
-whatever name the file has later. A path is not written to (a script's private copy does that).
+whatever name the file has later, also as a copy. A path is written to where nothing is left behind
+(`gpuscope.program.guard`); elsewhere it is remembered alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import torch
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves
 
+from gpuscope.document.text import Text
+from gpuscope.errors import CaptureError
 from gpuscope.program.capture.fakes import on_device
 from gpuscope.program.capture.patches import Patches
 from gpuscope.program.capture.storages import held
@@ -24,6 +27,7 @@ from gpuscope.program.capture.storages import held
 __all__ = ["install"]
 
 _MARK = "saved while gpuscope captured"
+_NOT_KEPT = -1
 _SMALL = 65_536
 """Elements of a host tensor whose values are kept, as those of other host tensors are."""
 
@@ -31,6 +35,7 @@ _SMALL = 65_536
 def install(patch: Patches, recorder: Any) -> None:
     """Stand in for `torch.save` and `torch.load`."""
     checkpoints = _Checkpoints(recorder, torch.load)
+    patch.on_undo(_unwritten.clear)
     patch.set(torch, "save", checkpoints.save)
     patch.set(torch, "load", checkpoints.load)
 
@@ -60,14 +65,17 @@ class _Checkpoints:
 
     def save(self, obj: Any, f: Any, *_: Any, **__: Any) -> None:
         """Copy each storage from the device, as the real one does, and keep what `load` needs."""
+        from gpuscope.program.guard import private
+
         _fetch(obj)
         number = self._keep(obj)
-        if number is None:
-            return
-        if isinstance(f, (str, os.PathLike)):
-            self._by_path[os.path.abspath(f)] = number
-        else:
+        if not isinstance(f, (str, os.PathLike)):
             torch.serialization.save({_MARK: number}, f)
+        elif private.is_set():
+            with open(f, "wb") as file:
+                torch.serialization.save({_MARK: number}, file)
+        else:
+            self._by_path[remembered(f)] = number
 
     def load(self, f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         """What was saved in this capture, or what a file from before it holds."""
@@ -76,11 +84,11 @@ class _Checkpoints:
             return self._made(self._by_path[path], map_location)
         found = self._load(f, map_location, *args, **kwargs)
         number = found.get(_MARK) if isinstance(found, dict) and len(found) == 1 else None
-        if isinstance(number, int) and 0 <= number < len(self._saved):
+        if isinstance(number, int) and number < len(self._saved):
             return self._made(number, map_location)
         return found
 
-    def _keep(self, obj: Any) -> int | None:
+    def _keep(self, obj: Any) -> int:
         written, tensors = io.BytesIO(), list[_Tensor]()
 
         class Pickler(pickle.Pickler):
@@ -93,14 +101,13 @@ class _Checkpoints:
         try:
             Pickler(written, protocol=2).dump(obj)
         except (pickle.PicklingError, AttributeError, TypeError, NotImplementedError):
-            return None  # a stand-in of the capture in it, or what cannot be saved at all
+            return _NOT_KEPT  # a stand-in of the capture in it, or what cannot be saved at all
         self._saved.append((written.getvalue(), tensors))
         return len(self._saved) - 1
 
     def _described(self, tensor: torch.Tensor) -> _Tensor:
         storage = held(tensor).untyped_storage()
-        known = not on_device(tensor) and tensor.numel() <= _SMALL and tensor.is_contiguous()
-        values = self.recorder.host_values.read(tensor) if known else None
+        values = _known(self.recorder, tensor)
         return _Tensor(
             storage._cdata,
             storage.nbytes() // tensor.element_size(),
@@ -115,6 +122,12 @@ class _Checkpoints:
         )
 
     def _made(self, number: int, map_location: Any) -> Any:
+        if number == _NOT_KEPT:
+            raise CaptureError(
+                Text("What this program saved cannot be loaded again in a prediction."),
+                Text("It holds objects that cannot be pickled here."),
+                Text("Save state_dict() in place of whole objects."),
+            )
         content, tensors = self._saved[number]
         storages: dict[tuple[int, torch.dtype], torch.Tensor] = {}
 
@@ -143,6 +156,38 @@ class _Checkpoints:
         if of.parameter:
             return torch.nn.Parameter(made, of.requires_grad)
         return made.requires_grad_(of.requires_grad)
+
+
+def _known(recorder: Any, tensor: torch.Tensor) -> torch.Tensor | None:
+    """The values of a small tensor in host memory, where the capture knows them."""
+    if on_device(tensor) or tensor.numel() > _SMALL or not tensor.is_contiguous():
+        return None
+    found: torch.Tensor | None = recorder.host_values.read(tensor)
+    return found
+
+
+def known_values(recorder: Any, tensor: torch.Tensor) -> bytes | None:
+    """Such values as they lie in memory."""
+    values = _known(recorder, tensor)
+    if values is None:
+        return None
+    with no_dispatch():
+        return bytes(torch._C.TensorBase.numpy(values.reshape(-1).view(torch.uint8)).tobytes())
+
+
+_unwritten: set[str] = set()
+
+
+def remembered(path: str | os.PathLike[str]) -> str:
+    """A path that something is saved under and that is not written to, as it is known by."""
+    known = os.path.abspath(path)
+    _unwritten.add(known)
+    return known
+
+
+def misses_what_was_saved(error: BaseException) -> bool:
+    """Whether an error names the folder of a file that was saved and not written."""
+    return any(os.path.dirname(path) in str(error) for path in _unwritten)
 
 
 def _copied(values: torch.Tensor) -> torch.Tensor:

@@ -192,10 +192,16 @@ _GAPS = (
 
 
 def _next_step(error: BaseException, alone: str) -> str:
+    from gpuscope.program.capture.checkpoints import misses_what_was_saved
     from gpuscope.program.capture.helpers import MixedDevicesError
 
     if isinstance(error, MixedDevicesError):
         return Text('Move it to the device, too: .cuda() or .to("cuda").')
+    if misses_what_was_saved(error):
+        return Text(
+            "A function that is given to gpuscope runs on your own files: what has no values is "
+            "not saved there. Name it as file.py:build: that runs on a private copy of them."
+        )
     if isinstance(error, FileNotFoundError):
         return Text(
             "Give a path that exists from here ({folder}), or make the data up.", folder=Path.cwd()

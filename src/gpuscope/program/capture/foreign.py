@@ -211,13 +211,18 @@ def transformers_as_run(patch: Patches, recorder: Any) -> None:
     _speech_without_marks(patch, recorder)
 
 
-def when_weights_are_read(patch: Patches, recorder: Any) -> None:
-    """Files of weights are read without a device, by whatever library is imported for that."""
+def when_weights_are_read(patch: Patches) -> None:
+    """Weights are read and saved without a device, by whatever library is imported for that."""
 
-    def safetensors() -> None:
+    def reading() -> None:
         from gpuscope.program.capture import weight_files
 
-        weight_files.install(patch, recorder)
+        weight_files.install(patch)
+
+    def saving() -> None:
+        from gpuscope.program.capture import weight_files
+
+        weight_files.install_saving(patch)
 
     def transformers() -> None:
         modeling = sys.modules["transformers.modeling_utils"]
@@ -225,7 +230,8 @@ def when_weights_are_read(patch: Patches, recorder: Any) -> None:
         patch.set(modeling, "caching_allocator_warmup", _nothing, only_if_present=True)
         _numbered_devices(patch, modeling)
 
-    patch.on_undo(when_imported("safetensors", safetensors))
+    patch.on_undo(when_imported("safetensors", reading))
+    patch.on_undo(when_imported("safetensors.torch", saving))
     patch.on_undo(when_imported("transformers.modeling_utils", transformers))
 
 

@@ -79,6 +79,8 @@ class StorageTracker:
         self.lives: list[Life] = []
         self._by_key: dict[int, int] = {}
         self._refs: dict[int, Any] = {}
+        self._addresses: dict[int, int] = {}
+        self._next_address = _SEGMENT_BYTES
 
     def id_of(self, tensor: torch.Tensor) -> int:
         """Identity of the storage behind `tensor`; -1 if it was never seen."""
@@ -113,6 +115,16 @@ class StorageTracker:
         self._by_key[key] = number
         self._refs[key] = weakref.ref(storage, partial(self._gone_ref, key))
         return number
+
+    def address_of(self, storage: Any) -> int:
+        """Where a storage would lie: no two that live overlap. 0 for one that was never seen."""
+        number = self._by_key.get(storage._cdata)
+        if number is None or not storage.nbytes():
+            return 0
+        if number not in self._addresses:
+            self._addresses[number] = self._next_address
+            self._next_address += -(-storage.nbytes() // _BLOCK_BYTES) * _BLOCK_BYTES
+        return self._addresses[number]
 
     def resized(self, storage: Any) -> None:
         """A storage was given another size: to the allocator one is freed and one is made.

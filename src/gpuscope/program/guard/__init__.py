@@ -14,6 +14,7 @@ Both keep honest code from changing anything. Neither holds against code that me
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,10 +22,13 @@ from typing import Literal
 from gpuscope.document.text import Text
 from gpuscope.errors import RefusedError
 
-__all__ = ["NO_OVERLAY", "Held", "enter"]
+__all__ = ["NO_OVERLAY", "Held", "enter", "private"]
 
 NO_OVERLAY = "GPUSCOPE_NO_OVERLAY"
 """Environment variable: there is no overlay, where it stands in someone's way."""
+
+private = threading.Event()
+"""Set in a process that leaves nothing behind: what it writes is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ def enter(
             second way all the same.
         refuse: told of each refusal before it is raised.
     """
+    private.set()
     from gpuscope.program.guard import redirection, refusing
     from gpuscope.program.guard.landlock import keep_files, keep_signals
     from gpuscope.program.guard.shadow import Shadow

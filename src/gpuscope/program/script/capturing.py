@@ -68,8 +68,6 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
             charts.begin(stack)
             enter(redirect_stdout(said))
             enter(redirect_stderr(said))
-            if not script.allow_writes:
-                enter(_saved_on_the_copy())
             # Stages learn their shapes in the very first step, which comes before any boundary.
             stack.callback(runner.when_imported(_PIPELINING, phases.built))
             enter(_spawned_here(world.local_rank if world is not None else 0))
@@ -209,30 +207,6 @@ def _spawned_here(rank: int) -> Iterator[None]:
     finally:
         for name, original in replaced.items():
             setattr(processes, name, original)
-
-
-@contextmanager
-def _saved_on_the_copy() -> Iterator[None]:
-    """`torch.save` makes its file, so that it can be renamed; under a capture it makes none.
-
-    There are no values to save: the file holds what the capture knows it by.
-    """
-    import torch
-
-    before = torch.save
-
-    def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-        if not isinstance(f, (str, os.PathLike)):
-            before(obj, f)
-            return
-        with open(f, "wb") as file:
-            before(obj, file)
-
-    torch.save = save
-    try:
-        yield
-    finally:
-        torch.save = before
 
 
 @contextmanager
