@@ -106,18 +106,17 @@ def _predicted(asked: Asked) -> list[Line]:
 
 
 def _question(asked: Asked, on: str) -> Question:
-    from gpuscope.planning.question import question_of
+    from gpuscope.hardware import parse_target
+    from gpuscope.planning.question import size_of
+    from gpuscope.planning.types import Question
 
-    return question_of(
-        asked.model,
-        on=on,
-        devices=RANKS,
+    return Question(
+        model=asked.model,
+        size=size_of(asked.model),
+        clusters=(parse_target(f"{RANKS}x{on}"),),
         global_batch=asked.global_batch,
         seq=asked.seq,
-        goal="time",
-        tokens=None,
-        task="train",
-        simulate=6,
+        simulated=6,
     )
 
 
