@@ -47,7 +47,8 @@ def load_command(
         str, typer.Option(help=Text("Answer tokens, likewise. --output N is the same."))
     ] = "128",
     arrivals: Annotated[
-        str, typer.Option(help=Text("poisson, gamma, constant or steps:2x30,8x30 (rate x s)."))
+        str,
+        typer.Option(help=Text("poisson, gamma, constant, steps:2x30,8x30, conversations:5x20.")),
     ] = "poisson",
     burstiness: Annotated[float, typer.Option(help=Text("Of gamma arrivals."))] = 1.0,
     shared: Annotated[int, typer.Option(help=Text("Tokens that prompts begin with alike."))] = 0,

@@ -38,7 +38,9 @@ def serve_command(
     ] = None,
     arrivals: Annotated[
         str,
-        typer.Option(help=Text("poisson, gamma, constant, steps:2x30,8x30, or a trace's file.")),
+        typer.Option(
+            help=Text("poisson, gamma, constant, steps:2x30,8x30, conversations:5x20, or a file.")
+        ),
     ] = "poisson",
     input_: Annotated[
         str, typer.Option("--input", help=Text("Prompt tokens: 1024, 256..2048, lognormal:M,S."))

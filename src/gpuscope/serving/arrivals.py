@@ -1,4 +1,4 @@
-"""When requests come: Poisson, gamma, constant, steps, or in a closed loop. Seeded.
+"""When requests come: Poisson, gamma, constant, steps, turns, or in a closed loop. Seeded.
 
 The same seed gives the same requests to the simulator and to the load client: arrivals, prompts'
 and answers' lengths are drawn from streams of their own (PCG64 seeded with the seed and 1, 2, 3),
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.serving.conversations import PREFIX as CONVERSATIONS
+from gpuscope.serving.conversations import converse
 from gpuscope.serving.lengths import Lengths
 from gpuscope.serving.requests import Floats, Requests, in_flight
 
@@ -31,7 +33,8 @@ class Load:
         input, output: lengths.
         count: requests.
         rate_per_s: on average; 0 in a closed loop.
-        arrivals: "poisson", "gamma", "constant", or steps as "steps:2x30,8x30" (rate x seconds).
+        arrivals: "poisson", "gamma", "constant", steps as "steps:2x30,8x30" (rate x seconds), or
+            conversations as "conversations:5x20" (turns x seconds between them).
         burstiness: of gamma arrivals, the squared coefficient of variation; 1 is Poisson.
         concurrency: closed loop with that many places; 0: open loop.
         shared_tokens: of each prompt's beginning that it shares with others.
@@ -60,9 +63,12 @@ def make_requests(load: Load) -> Requests:
     """
     _check(load)
     drawn = [np.random.Generator(np.random.PCG64([load.seed, n])) for n in (1, 2, 3, 4)]
-    times, name = _times(load, drawn[0])
     inputs = load.input.draw(load.count, drawn[1])
     outputs = load.output.draw(load.count, drawn[2])
+    if load.arrivals.startswith(CONVERSATIONS):
+        talk = converse(load.arrivals, load.rate_per_s, inputs, outputs, drawn[0])
+        return replace(talk, seed=load.seed)
+    times, name = _times(load, drawn[0])
     none = np.zeros(0, np.int64)
     prefix, tokens = none, none
     if load.shared_tokens:
@@ -87,7 +93,7 @@ def _times(load: Load, random: np.random.Generator) -> tuple[Floats, str]:
         return _steps(load, random), load.arrivals
     kind = KINDS.get(load.arrivals)
     if kind is None:
-        raise UnknownNameError(Text("kind of arrivals"), load.arrivals, [*KINDS, "steps:2x30,8x30"])
+        raise UnknownNameError(Text("kind of arrivals"), load.arrivals, [*KINDS, *FORMS])
     times = np.cumsum(kind(load, random))
     return times - times[0], Text(
         "{kind}, {rate} requests/s", kind=_CALLED[load.arrivals], rate=Number(load.rate_per_s)
@@ -113,6 +119,9 @@ KINDS: dict[str, Callable[[Load, np.random.Generator], Floats]] = {
     "constant": _constant,
 }
 """Gaps between arrivals, by name."""
+
+FORMS = ("steps:2x30,8x30", "conversations:5x20")
+"""Kinds that say how much of what."""
 
 _CALLED = {"poisson": Text("Poisson"), "gamma": Text("gamma"), "constant": Text("evenly spaced")}
 
@@ -140,7 +149,13 @@ def _steps(load: Load, random: np.random.Generator) -> Floats:
 
 
 def _check(load: Load) -> None:
-    steps = load.arrivals.startswith("steps:")
+    steps, talk = load.arrivals.startswith("steps:"), load.arrivals.startswith(CONVERSATIONS)
+    if talk and (load.concurrency or load.shared_tokens):
+        raise InvalidValueError(
+            Text("Conversations come at a rate, and begin with what was said before."),
+            Text("They have no places to wait for, and no other beginning."),
+            Text("Type: --rate 8 --arrivals conversations:5x20"),
+        )
     checks = (
         ("count", load.count, 1 <= load.count <= MOST_REQUESTS),
         ("concurrency", load.concurrency, load.concurrency >= 0),

@@ -369,6 +369,16 @@ def _drawn_j(found: Deployment, busy_s: float, lasts_s: float) -> float | None:
     return found.tp * (busy * 0.75 * device.tdp_w + (lasts - busy) * rest_w)
 
 
+def _anew(requests: Requests, time: Ints) -> Requests:
+    """The same requests again are other people's: they find nothing of the first time's."""
+    if len(requests.session):
+        return replace(requests, prefix=requests.prefix + time * (requests.prefix.max() + 1))
+    if len(requests.blocks):
+        each = np.repeat(time, np.diff(requests.block_start))
+        return replace(requests, blocks=requests.blocks + each * (requests.blocks.max() + 1))
+    return requests
+
+
 _PLACES = 512
 """In flight at most while capacity is found."""
 
@@ -382,6 +392,7 @@ def capacity_per_s(found: Deployment, requests: Requests) -> float:
     places = min(found.engine.max_sequences, _PLACES)
     rows = np.resize(np.arange(len(requests)), 5 * places)
     full = _part(requests.at_concurrency(places), rows, 2, 0).at_concurrency(places)
+    full = _anew(full, np.arange(len(rows)) // len(requests))
     if found.prefill is not None:
         full = full.at_concurrency(places * (found.replicas + found.prefill.replicas))
         ended = np.sort(_run(found, full)[0].column("finished"))

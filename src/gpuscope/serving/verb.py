@@ -71,7 +71,8 @@ def serve(
             instances are replicas.
         rate: requests each second (open loop), on average.
         concurrency: closed loops, one run each.
-        arrivals: "poisson", "gamma", "constant", "steps:2x30,8x30", or the file of a trace.
+        arrivals: "poisson", "gamma", "constant", "steps:2x30,8x30",
+            "conversations:5x20" (turns x seconds between them), or the file of a trace.
         input, output: lengths: 1024, "256..2048", "lognormal:1024,0.8".
         requests: how many.
         seed: of what is drawn; the load client makes the same requests from it.

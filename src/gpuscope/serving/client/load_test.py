@@ -75,7 +75,8 @@ def load_test(
         for_s: how long requests are sent; 60 s where neither this nor `count` is given.
         count: how many at most.
         input, output: tokens of a prompt and an answer: 512, "256..1024" or "lognormal:512,0.8".
-        arrivals: "poisson", "gamma", "constant" or "steps:2x30,8x30".
+        arrivals: "poisson", "gamma", "constant", "steps:2x30,8x30" or
+            "conversations:5x20" (turns x seconds between them).
         burstiness: of gamma arrivals.
         shared, groups: tokens of their beginning that prompts share, and how many beginnings.
         requests: a load of your own, instead of all above.
