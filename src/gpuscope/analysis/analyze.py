@@ -169,8 +169,22 @@ def analyze(
         account=with_explained(facts.account, lost, rows, timed, [f.about for f in found]),
         host_work_s=_host_work_s(host, issued) if ranks else None,
         host=() if ranks else _host_alone(timeline, rank),
+        **_of_a_recording(timeline, work, host),
         **shared,
     )
+
+
+def _of_a_recording(timeline: Timeline, work: DeviceWork, host: HostActivity) -> dict[str, Any]:
+    """What only a recording shows: late launches, and the small kernels that come in runs."""
+    if timeline.recorded is None:
+        return {}
+    from gpuscope.analysis.kernel_sequences import kernel_sequences
+    from gpuscope.analysis.launch_delays import launch_delays
+
+    return {
+        "launch_delays": launch_delays(timeline, work, host.launch),
+        "sequences": kernel_sequences(timeline, work),
+    }
 
 
 @dataclass(frozen=True, slots=True)

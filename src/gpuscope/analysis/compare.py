@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuscope.analysis.breakdown import IDLE_PREFIX, MOVING, WAITING
+from gpuscope.analysis.call_tree import CallDifference, call_tree
 from gpuscope.analysis.class_words import LIMITERS, class_words
 from gpuscope.analysis.operator_families import operator_family
 from gpuscope.analysis.symbols import short_symbol
@@ -70,6 +71,7 @@ class Comparison:
         classes, kinds, operators, phases, modules: largest difference first; `phases` and
             `modules` are empty where a run does not know them (of modules: their parts). A
             module's row is what none of its children explains.
+        tree: modules with all that they call, where they differ, depth first; does not add up.
         summary: one sentence.
     """
 
@@ -85,6 +87,7 @@ class Comparison:
     phases: tuple[Difference, ...]
     summary: str
     modules: tuple[Difference, ...] = ()
+    tree: tuple[CallDifference, ...] = ()
 
     def __repr__(self) -> str:
         times = f"{Seconds(self.a_s)} and {Seconds(self.b_s)}"
@@ -116,6 +119,7 @@ def compare(a: Run, b: Run) -> Comparison:
         operators=_operators(a, b),
         phases=_phases(one, two),
         modules=_modules(one, two),
+        tree=_tree(one, two),
         summary=_summary(names, one.step_s, two.step_s, classes)
         if alike
         else _not_alike(names, a, b),
@@ -219,6 +223,13 @@ def _modules(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
     if not (_knows_parts(one) and _knows_parts(two)):
         return ()
     return row_table(_module_shares(one), _module_shares(two))
+
+
+def _tree(one: Analysis, two: Analysis) -> tuple[CallDifference, ...]:
+    """The modules that differ with all that they call; empty where a run does not know them."""
+    if not (_knows_parts(one) and _knows_parts(two)):
+        return ()
+    return call_tree(one.modules, two.modules, max(one.step_s, two.step_s))
 
 
 def _knows_parts(analysis: Analysis) -> bool:

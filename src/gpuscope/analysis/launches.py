@@ -97,6 +97,61 @@ class Launches:
     call_full_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class DelayedLaunch:
+    """One late launch.
+
+    Attributes:
+        kernel: the symbol of its first work.
+        call: the host's call.
+        delay_s: from the begin of the call to the begin of the work.
+        call_s: of that, in the call itself.
+        at_s: when the call began, from the window's begin.
+    """
+
+    kernel: str
+    call: str
+    delay_s: float
+    call_s: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchDelays:
+    """Launches of one rank that found the device free and were late nevertheless.
+
+    Attributes:
+        count: late launches in the window.
+        of: launches in the window that found the device free.
+        typical_s: their median delay.
+        lost_s: what the late ones took beyond it, a step: the device had nothing to do meanwhile.
+        rows: the latest first, ten at most.
+    """
+
+    count: int
+    of: int
+    typical_s: float
+    lost_s: float
+    rows: tuple[DelayedLaunch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSequence:
+    """A run of kernels that comes at least twice in a step, or in each of several steps.
+
+    Attributes:
+        kernels: their symbols, shortened, in order.
+        count: how often it comes, a step.
+        kernel_s: seconds a step in its kernels.
+        gap_s: seconds a step between them.
+    """
+
+    kernels: tuple[str, ...]
+    count: float
+    kernel_s: float
+    gap_s: float
+
+
 def launches(
     timeline: Timeline,
     rank: int,
@@ -126,7 +181,7 @@ def launches(
     calls = np.flatnonzero(rank_rows(timeline, rank) & (events.kind == LAUNCH))
     issued = host_window(timeline, rank, window)
     inside = (events.start_ns[calls] < issued.end_ns) & (events.end_ns[calls] > issued.start_ns)
-    pairs = _Pairs.of(timeline, work, launch)
+    pairs = LaunchPairs.of(timeline, work, launch)
     calls = calls[inside]
     if not any(step.rank == rank for step in timeline.steps):
         # The span of the device work begins after the first of its launches.
@@ -181,11 +236,12 @@ def _rate_per_s(events: Events, calls: Ints, window: Window) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pairs:
+class LaunchPairs:
     """Launch calls with the first of their work in the window, by begin of that work.
 
     Attributes:
         call: row in `Events` of the call.
+        event: row in `Events` of its first work.
         works: how many device events of the window it brought.
         graph: it launched a graph.
         kernel: its first work is a kernel.
@@ -198,6 +254,7 @@ class _Pairs:
     """
 
     call: Ints
+    event: Ints
     works: Ints
     graph: Bools
     kernel: Bools
@@ -209,7 +266,7 @@ class _Pairs:
     unhindered: Bools
 
     @classmethod
-    def of(cls, timeline: Timeline, work: DeviceWork, launch: Ints) -> _Pairs:
+    def of(cls, timeline: Timeline, work: DeviceWork, launch: Ints) -> LaunchPairs:
         """Pair the work of a window with its launches."""
         events = timeline.events
         call = launch[work.event]
@@ -225,6 +282,7 @@ class _Pairs:
         given = np.minimum(launched_ns(events, event, calls), begin)
         return cls(
             call=calls,
+            event=event,
             works=works,
             graph=_graphs(timeline)[events.name[calls]],
             kernel=(work.kind[rows] == KERNEL) | (work.kind[rows] == COMMUNICATION),
@@ -279,7 +337,7 @@ class _Queue:
     deepest: tuple[int, ...]
 
 
-def _queue(pairs: _Pairs, window: Window) -> _Queue:
+def _queue(pairs: LaunchPairs, window: Window) -> _Queue:
     """Launches handed over and not yet begun, over the window."""
     if len(pairs.call) == 0 or window.length_ns <= 0:
         return _Queue(None, None, (), ())

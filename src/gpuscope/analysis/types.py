@@ -10,7 +10,7 @@ from gpuscope.analysis.copies import CopyKind
 from gpuscope.analysis.critical_path import CriticalPath
 from gpuscope.analysis.idle_spots import IdleSpot
 from gpuscope.analysis.job_types import JobStory
-from gpuscope.analysis.launches import Launches
+from gpuscope.analysis.launches import KernelSequence, LaunchDelays, Launches
 from gpuscope.analysis.recorded_types import Communication, RankStory, StepSpread, Trust
 from gpuscope.document.printable import counted, short_repr
 from gpuscope.document.quantities import Seconds
@@ -352,6 +352,8 @@ class Analysis:
         host: where the host's own time went, by name; only of a recording without device work.
         job: what the ranks of a predicted job do with a step; None elsewhere.
         account: the step from its best possible time to what it takes; None without device work.
+        launch_delays: launches that were late though the device was free; only of a recording.
+        sequences: runs of small kernels that come again and again, longest first; likewise.
     """
 
     step_s: float
@@ -380,6 +382,8 @@ class Analysis:
     symbols: tuple[Share, ...] = ()
     job: JobStory | None = None
     account: Account | None = None
+    launch_delays: LaunchDelays | None = None
+    sequences: tuple[KernelSequence, ...] = ()
 
     def __repr__(self) -> str:
         ranks, found = counted(len(self.time), "rank"), counted(len(self.findings), "finding")

@@ -18,6 +18,7 @@ from typing import Any, TextIO, cast
 from gpuscope.atomic import whole_file
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import Op
+from gpuscope.timeline.trace_counters import trace_counters
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Timeline
 
 Record = dict[str, Any]
@@ -232,10 +233,16 @@ def _flows(timeline: Timeline) -> Iterator[Record]:
 
 
 def _counters(timeline: Timeline) -> Iterator[Record]:
-    """Counters of the device, e.g. memory."""
-    ranks = [lane.rank for lane in timeline.lanes]
-    process = device_process(min(ranks, default=0))
-    for counter in timeline.counters:
+    """Counters of the device, e.g. memory, and those that follow from each rank's events."""
+    ranks = sorted({lane.rank for lane in timeline.lanes})
+    told = {counter.name for counter in timeline.counters}
+    first = device_process(min(ranks, default=0))
+    counters = [(first, counter) for counter in timeline.counters]
+    for rank in ranks:
+        # A trace of ours that is written again holds them already.
+        found = (each for each in trace_counters(timeline, rank) if each.name not in told)
+        counters += [(device_process(rank), each) for each in found]
+    for process, counter in counters:
         for time_ns, value in zip(counter.time_ns.tolist(), counter.value.tolist(), strict=True):
             yield {
                 "ph": "C",

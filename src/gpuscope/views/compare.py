@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gpuscope.analysis.call_tree import CallDifference
 from gpuscope.analysis.compare import IDLE, Comparison, Difference, of_one_step
 from gpuscope.analysis.symbols import short_symbol
 from gpuscope.document import format as units
@@ -138,7 +139,26 @@ def difference(found: Comparison, lang: str = "en") -> RenderableType:
     ):
         if rows:
             parts.append(section(title, "", _difference_table(rows, label, lang)))
+    if found.tree:
+        about = tr("A module's time with all that it calls; the parts that differ.", lang)
+        parts.append(section(tr("By call tree", lang), about, _tree_table(found.tree, lang)))
     return Group(*parts)
+
+
+def _tree_table(tree: Sequence[CallDifference], lang: str) -> Table:
+    rows = table(left(), right("a"), right("b"), right("b − a"), bars())
+    widest = max(abs(node.difference_s) for node in tree)
+    for node in tree:
+        name = _module_label(node.path, lang) if node.path else tr("the whole model", lang)
+        gain = node.difference_s < 0
+        rows.add_row(
+            "  " * node.depth + name,
+            units.time(node.a_s, lang),
+            units.time(node.b_s, lang),
+            signed_time(node.difference_s, lang),
+            Bar(abs(node.difference_s) / widest, 10, "green" if gain else "red"),
+        )
+    return rows
 
 
 def _difference_table(

@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuscope.analysis.copies import CopyKind
-from gpuscope.analysis.launches import Launches
+from gpuscope.analysis.launches import LaunchDelays, Launches
+from gpuscope.analysis.symbols import short_symbol
 from gpuscope.document import format as units
 from gpuscope.run import Run
 from gpuscope.views.i18n import tr
@@ -112,6 +113,35 @@ def _curve(found: Launches, lang: str) -> Text:
     text = Text(area(slices, _QUEUE_HEIGHT), style="cyan")
     text.append("\n" + tr("launched and not yet begun, over the window", lang), style="dim")
     return text
+
+
+def delays(found: LaunchDelays, lang: str) -> RenderableType:
+    """Launches that were late though the device was free."""
+    rows = table(
+        left(tr("kernel", lang)),
+        left(tr("call", lang)),
+        right(tr("at", lang)),
+        right(tr("from call to work", lang)),
+        right(tr("in the call", lang)),
+    )
+    for row in found.rows:
+        rows.add_row(
+            short_symbol(row.kernel),
+            row.call,
+            units.time(row.at_s, lang),
+            units.time(row.delay_s, lang),
+            units.time(row.call_s, lang),
+        )
+    about = tr(
+        "{count} of {of} launches that found the device free took far longer than their median "
+        "of {typical}: {lost} a step beyond it.",
+        lang,
+        count=units.count(found.count, lang),
+        of=units.count(found.of, lang),
+        typical=units.time(found.typical_s, lang),
+        lost=units.time(found.lost_s, lang),
+    )
+    return section(tr("Late launches", lang), about, rows)
 
 
 def copies(run: Run, lang: str) -> RenderableType:

@@ -79,6 +79,12 @@ def details(run: Run, lang: str, top: int = TOP) -> Iterator[RenderableType]:
     # Work of the host itself (a run on the CPU) was launched by nobody.
     if analysis.launches is not None and analysis.launches.count:
         yield launch_panel.launches(analysis.launches, lang)
+    if analysis.launch_delays is not None and analysis.launch_delays.count:
+        yield launch_panel.delays(analysis.launch_delays, lang)
+    if analysis.sequences:
+        from gpuscope.views.terminal import symbol_panel
+
+        yield symbol_panel.sequences(analysis.sequences, lang, top)
     if analysis.copies:
         yield launch_panel.copies(run, lang)
     if analysis.step_spread is not None and analysis.step_spread.ranks:
