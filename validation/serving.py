@@ -17,48 +17,39 @@ import json
 import statistics
 import sys
 import time
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import parse_target
 from gpuscope.program.models import find
 from gpuscope.program.models.parallel.published import PUBLISHED
-from gpuscope.program.models.parallel.size import Experts, TransformerSize
+from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.arrivals import Load, make_requests
-from gpuscope.serving.engine import engine
+from gpuscope.serving.engine import Engine, engine
 from gpuscope.serving.lengths import Lengths
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.simulate import deploy, serve_requests
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "validation" / "results" / "serving.json"
-
-_OWN = {
-    # config.json of openai/gpt-oss-120b; every second block looks back 128 tokens only.
-    "gpt-oss-120b": TransformerSize(
-        layers=36, hidden=2880, heads=64, kv_heads=8, head=64, ffn=2880, vocabulary=201088,
-        context=131072, experts=Experts(count=128, chosen=4, ffn=2880),
-    ),
-    # config.json of MiniMaxAI/MiniMax-M2.
-    "minimax-m2.5": TransformerSize(
-        layers=62, hidden=3072, heads=48, kv_heads=8, head=128, ffn=8192, vocabulary=200064,
-        context=196608, experts=Experts(count=256, chosen=8, ffn=1536), head_norm=True,
-    ),
-}  # fmt: skip
+FLAGS = tomllib.loads((ROOT / "validation" / "serving_flags.toml").read_text("utf-8"))["flags"]
+"""What the servers were started with, where the harness says so."""
 
 _NAMES = {
     "deepseek-r1": "deepseek-v3", "deepseek-r1-nvfp4": "deepseek-v3", "deepseek-v3": "deepseek-v3",
     "deepseek-v3.1-nvfp4": "deepseek-v3", "qwen3-235b-a22b-fp8": "qwen3-235b-a22b",
     "llama-3.1-8b-instruct-fp8": "llama-3.1-8b", "llama-3.1-8b-instruct": "llama-3.1-8b",
-    "qwen3-32b-nvfp4": "qwen3-32b", "kimi-k2.5": "kimi-k2",
+    "qwen3-32b-nvfp4": "qwen3-32b", "kimi-k2.5": "kimi-k2", "minimax-m2.5": "minimax-m2",
 }  # fmt: skip
 
 _SYSTEMS = {"h100_sxm": "h100", "h200_sxm": "h200", "b200_sxm": "b200", "b300_sxm": "b300",
             "gb200": "gb200"}  # fmt: skip
-_ENGINES = {"vllm": "vllm-0.19", "sglang": "sglang", "trtllm": "tensorrt-llm"}
+_ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
 
 
 @dataclass(frozen=True)
@@ -85,47 +76,112 @@ def answer(row: Mapping[str, str]) -> Answer:
     """One row."""
     name = row["model_path"].rpartition("/")[2].lower()
     made = Answer(
-        row["cell"], name, row["system"], _ENGINES[row["backend"]],
-        row["gemm_quant_mode"] or row["precision"] or "bf16", int(row["tp_size"]),
+        row["cell"], name, row["system"], _ENGINES[row["backend"]], precision(row), split(row).tp,
         int(row["concurrency"]), int(row["isl"]), int(row["osl"]),
         float(row["silicon_ttft_ms"]) / 1e3, float(row["silicon_tpot_ms"]) / 1e3,
     )  # fmt: skip
     try:
-        ttft, tpot = predict(row, made, _size(name))
+        ttft, tpot = predict(row, made, model_size(name))
     except (GpuscopeError, LookupError) as error:
         return Answer(**{**asdict(made), "why": str(error).strip("'\"")})
     return Answer(**{**asdict(made), "predicted_ttft_s": ttft, "predicted_tpot_s": tpot})
 
 
-def _size(name: str) -> TransformerSize:
+def precision(row: Mapping[str, str]) -> str:
+    """Of the weights. gpt-oss is published in MXFP4 alone; the rows say NVFP4."""
+    if "gpt-oss" in row["model_path"].lower():
+        return "mxfp4"
+    return row["gemm_quant_mode"] or row["precision"] or "bf16"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Devices of a row, and what they share."""
+
+    tp: int
+    ep: int
+    attention_dp: int
+
+
+def split(row: Mapping[str, str]) -> Split:
+    """How a row's devices are used.
+
+    Where experts have equal parts by tensor and by expert, the column of `tp` is their product:
+    rows whose name says tp8, ep8 have 64 there and 8 x 8 beside it, and the same measurement stands
+    in the file a second time with 8. Those devices are 8.
+
+    """
+    tp, ep = int(row["tp_size"]), max(1, int(row["moe_ep_size"] or 1))
+    dp, moe_tp = max(1, int(row["attention_dp_size"] or 1)), int(row["moe_tp_size"] or 1)
+    if ep > 1 and moe_tp == ep and tp * dp == ep * ep:
+        return Split(ep, ep, ep if dp > 1 else 1)
+    return Split(tp * dp, ep, dp)
+
+
+def model_size(name: str) -> TransformerSize:
+    """The model of that name."""
     known = _NAMES.get(name, name)
-    if known in _OWN:
-        return _OWN[known]
     if known in PUBLISHED:
         return PUBLISHED[known]
-    if name.startswith(("qwen3.5", "glm-5")):
-        raise LookupError("linear or sparse attention, which is not modelled")
     size = find(known).size
     assert size is not None
     return size()
 
 
-def predict(row: Mapping[str, str], made: Answer, size: TransformerSize) -> tuple[float, float]:
-    """Mean TTFT and TPOT of a closed loop."""
-    from dataclasses import replace
+def flags(row: Mapping[str, str]) -> dict[str, Any]:
+    """What its server was started with, as far as it is published."""
+    name = row["model_path"].rpartition("/")[2].lower()
+    if "aic-auto-gap-analysis" in row["silicon_data_source"]:
+        return {}
+    for each in FLAGS:
+        if each["engine"] == row["backend"] and name in each["models"]:
+            systems, kinds = each.get("systems"), each.get("precisions")
+            if (not systems or row["system"] in systems) and (
+                not kinds or (row["gemm_quant_mode"] or row["precision"]) in kinds
+            ):
+                return dict(each)
+    return {}
 
-    if int(row["attention_dp_size"] or 1) > 1:
+
+def engine_of(row: Mapping[str, str]) -> tuple[Engine, float]:
+    """The engine as it was started, and bytes of a number of keys and values."""
+    said, places = flags(row), int(row["concurrency"])
+    found = engine(_ENGINES[row["backend"]])
+    for name in ("utilization", "max_tokens", "max_sequences", "prefix_cache", "overlapped"):
+        value = said.get(name)
+        if value == "context":
+            value = int(row["isl"]) + int(row["osl"]) + 256
+        if value == "prompt":
+            value = max(8192, places + int(row["isl"]) + 64)
+        if value == "concurrency":
+            value = places
+        if value is not None:
+            found = replace(found, **{name: value})
+    version = row["backend_version"].split(".")
+    if row["backend"] == "vllm" and version[0] == "0" and int(version[1]) < 14:
+        found = replace(found, overlapped=False)  # async_scheduling: off up to 0.13
+    if "look_steps" in said:
+        found = replace(found, look_steps=said["look_steps"][places >= 16])
+    return found, float(said.get("cache", 2))
+
+
+def predict(row: Mapping[str, str], made: Answer, size: TransformerSize) -> tuple[float, float]:
+    """Mean TTFT and TPOT of a closed loop, ten requests a place, as the harness asks."""
+    parts = split(row)
+    if parts.attention_dp > 1:
         raise LookupError("attention in data parallel, which is not modelled")
-    cluster = parse_target(f"{made.tp}x{_SYSTEMS[made.system]}")
+    cluster = parse_target(f"{parts.tp}x{_SYSTEMS[made.system]}")
     most = max(size.context, made.input + made.output)
+    started, cache_bytes = engine_of(row)
     found = deploy(
-        made.model, replace(size, context=most), cluster, engine(made.engine),
-        dtype=made.precision, tp=made.tp, ep=max(1, int(row["moe_ep_size"] or 1)),
+        made.model, replace(size, context=most), cluster, started,
+        dtype=made.precision, tp=parts.tp, ep=parts.ep, cache_bytes=cache_bytes,
     )  # fmt: skip
+    least = 1.0 if "aic-auto-gap-analysis" in row["silicon_data_source"] else 0.8
     load = Load(
-        input=Lengths("uniform", int(0.8 * made.input), made.input),
-        output=Lengths("uniform", max(1, int(0.8 * made.output)), made.output),
-        count=max(40, 4 * made.concurrency),
+        input=Lengths("uniform", int(least * made.input), made.input),
+        output=Lengths("uniform", max(1, int(least * made.output)), made.output),
+        count=max(40, 10 * made.concurrency),
         concurrency=made.concurrency,
     )
     told = metrics(serve_requests(found, make_requests(load)))

@@ -23,7 +23,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import log2
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ import serving as points
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import parse_target
 from gpuscope.planning.serving.steady import at_concurrency, probability_below
-from gpuscope.serving.engine import engine
+from gpuscope.serving.engine import Engine
 from gpuscope.serving.simulate import Deployment, deploy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,36 +57,36 @@ class Point:
 
 def candidate(row: dict[str, str]) -> Point:
     """One row, measured and predicted; rates are output tokens a second and device."""
-    tp = int(row["tp_size"]) * int(row["pp_size"] or 1)
-    devices = tp * max(1, int(row["attention_dp_size"] or 1)) if int(row["tp_size"]) == 1 else tp
+    parts = points.split(row)
+    devices = parts.tp
     places, isl, osl = int(row["concurrency"]), int(row["isl"]), int(row["osl"])
     ttft_s, tpot_s = float(row["silicon_ttft_ms"]) / 1e3, float(row["silicon_tpot_ms"]) / 1e3
     rate = places * osl / (ttft_s + tpot_s * (osl - 1)) / devices
     name = row["model_path"].rpartition("/")[2].lower()
-    precision = row["gemm_quant_mode"] or row["precision"] or "bf16"
+    precision = points.precision(row)
     group = (name, row["system"], precision, str(isl), str(osl))
     try:
-        found = deployed(
-            name, row["system"], points._ENGINES[row["backend"]], precision, tp,
-            max(1, int(row["moe_ep_size"] or 1)), int(row["attention_dp_size"] or 1),
-        )  # fmt: skip
+        started, cache_bytes = points.engine_of(row)
+        found = deployed(name, row["system"], started, precision, parts, cache_bytes)
         steady = at_concurrency(found, round(0.9 * isl), round(0.9 * osl), places)
     except (GpuscopeError, LookupError):
         return Point(group, devices, places, tpot_s, rate, None, None)
     return Point(group, devices, places, tpot_s, rate, steady.tpot_s, steady.tokens_per_s / devices)
 
 
-@lru_cache(maxsize=512)
 def deployed(
-    name: str, system: str, backend: str, precision: str, tp: int, ep: int, dp: int
+    name: str, system: str, started: Engine, precision: str, parts: points.Split, cache_bytes: float
 ) -> Deployment:
     """A priced deployment."""
-    if dp > 1:
+    if parts.attention_dp > 1:
         raise LookupError("attention in data parallel, which is not modelled")
-    size = points._size(name)
-    cluster = parse_target(f"{tp}x{points._SYSTEMS[system]}")
+    size = points.model_size(name)
+    cluster = parse_target(f"{parts.tp}x{points._SYSTEMS[system]}")
     long = replace(size, context=max(size.context, 1 << 18))
-    return deploy(name, long, cluster, engine(backend), dtype=precision, tp=tp, ep=ep)
+    return deploy(
+        name, long, cluster, started, dtype=precision, tp=parts.tp, ep=parts.ep,
+        cache_bytes=cache_bytes,
+    )  # fmt: skip
 
 
 def with_nearest(rows: Sequence[dict[str, str]], known: Sequence[dict[str, str]]) -> list[float]:
@@ -95,10 +94,12 @@ def with_nearest(rows: Sequence[dict[str, str]], known: Sequence[dict[str, str]]
 
     def place(row: dict[str, str]) -> tuple[Any, ...]:
         try:
-            active = points._size(row["model_path"].rpartition("/")[2].lower()).active_parameters
+            active = points.model_size(
+                row["model_path"].rpartition("/")[2].lower()
+            ).active_parameters
         except (GpuscopeError, LookupError):
             active = 30_000_000_000
-        numbers = (int(row["tp_size"]), int(row["concurrency"]), int(row["isl"]), int(row["osl"]))
+        numbers = (points.split(row).tp, int(row["concurrency"]), int(row["isl"]), int(row["osl"]))
         return (
             [log2(active), *map(log2, numbers)],
             (row["system"], row["precision"], row["backend"]),

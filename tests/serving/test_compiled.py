@@ -20,7 +20,7 @@ from gpuscope.serving.fleet import serve_all
 from gpuscope.serving.iteration import KEYS, SEQUENCES, Curve, IterationCost
 from gpuscope.serving.record import Record
 from gpuscope.serving.requests import Requests
-from gpuscope.serving.schedulers import Limits
+from gpuscope.serving.schedulers import Beside, Limits
 
 Uncompiled = Callable[..., tuple[Record, Record] | None]
 
@@ -34,6 +34,8 @@ COST = IterationCost(
     decode=tuple(
         Curve(tuple(map(float, KEYS)), tuple(1e-4 + 1e-10 * n * k for k in KEYS)) for n in SEQUENCES
     ),
+    near_s=Curve((128.0, 4194304.0), (2e-5, 0.1)),
+    reach=128,
     graph_sizes=(1, 2, 4, 8, 16),
     scale=0.9,
 )
@@ -81,15 +83,17 @@ def plain(requests: Requests, how: Engine, room: Limits) -> tuple[Record, Record
 @given(
     seed=st.integers(0, 10_000), count=st.integers(1, 60), rate=st.floats(1, 3000),
     places=st.integers(0, 9), sequences=st.integers(1, 40), tokens=st.integers(40, 3000),
-    blocks=st.integers(60, 2000), chunked=st.booleans(), overlapped=st.booleans(),
+    blocks=st.integers(120, 2000), chunked=st.booleans(), overlapped=st.booleans(),
+    groups=st.integers(0, 2), state=st.integers(0, 3),
 )  # fmt: skip
 def test_the_core_is_the_same_in_other_words(
     uncompiled: Uncompiled, seed: int, count: int, rate: float, places: int, sequences: int,
-    tokens: int, blocks: int, chunked: bool, overlapped: bool,
+    tokens: int, blocks: int, chunked: bool, overlapped: bool, groups: int, state: int,
 ) -> None:  # fmt: skip
     requests = drawn(seed, count, rate, places)
-    how = replace(engine("vllm"), overlapped=overlapped)
-    room = limits(blocks, sequences, tokens, chunked=chunked)
+    how = replace(engine("vllm"), overlapped=overlapped, host_prompt_s=2e-3 * groups)
+    beside = Beside(groups=groups, most=9, state=state)
+    room = limits(blocks, sequences, tokens, chunked=chunked, beside=beside)
     slow = plain(requests, how, room)
     quick = uncompiled(requests, how, room, COST)
     assert (quick is None) == (sum(slow[0].preemptions) > 0)

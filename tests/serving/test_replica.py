@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuscope.errors import DoesNotFitError
 from gpuscope.serving.requests import Floats, Requests
-from gpuscope.serving.schedulers import Limits
+from gpuscope.serving.schedulers import Beside, Limits
 
 
 def twin(asked: Requests, room: Limits) -> tuple[list[float], list[float], list[int]]:
@@ -255,3 +255,30 @@ def test_tokens_queue_for_the_process_that_streams_them() -> None:
         asked([0.0, 0.0, 0.1], [10, 10, 10], [11, 11, 1]), bare(token_s=8e-3), limits(), cost
     )
     assert third.started[2] > 0.01 + 9 * 0.016
+
+
+def test_an_engine_that_looks_seldom_lets_who_comes_wait_for_its_step() -> None:
+    """One decodes at 10 ms a step; who comes at 15 ms is seen at the first look, and waits."""
+
+    def cost(prefill: int, pairs: float, sampled: int, sequences: int, keys: float) -> float:
+        return 0.010
+
+    load = asked([0.0, 0.015], [10, 10], [100, 3])
+    often = served(load, bare("sglang"), limits(), cost)
+    seldom = served(load, bare("sglang", look_steps=30), limits(), cost)
+    assert often.first[1] == pytest.approx(0.030)
+    assert seldom.first[1] == pytest.approx(0.010 + 30 * 0.010 + 0.010)
+    assert seldom.finished[0] > seldom.finished[1]
+
+
+def test_what_a_request_has_beside_its_tokens_is_taken_once_and_given_back() -> None:
+    """Of 40 blocks a request takes two for its tokens, three for a window, five for a state."""
+    beside = Beside(groups=1, most=3, state=5)
+    room = limits(blocks=40, beside=beside)
+    load = asked([0.0] * 8, [20] * 8, [60] * 8)
+    record = run(load, room)
+    assert max(record.rows[6]) <= 40
+    # Eight beside, and two of tokens at first: four fit, until they have five.
+    assert max(record.rows[5]) == 4
+    assert sum(record.preemptions) > 0
+    assert all(record.finished[each] > 0 for each in range(8))

@@ -45,7 +45,7 @@ def test_prefix_stays_with_its_beginning_until_the_load_is_uneven() -> None:
         np.zeros(6), np.full(6, 320), np.full(6, 5),
         prefix=np.array([0, 1, 0, 1, 0, 1]), prefix_tokens=np.full(6, 320),
     )  # fmt: skip
-    work, one = Work(requests, bare(), 16), router("prefix")
+    work, one = Work(requests, bare(), limits()), router("prefix")
     assert [one.choose(at, replicas([0, 0], work)) for at in range(4)] == [0, 1, 0, 1]
     assert one.choose(4, replicas([100, 10], work)) == 1  # 90 more, ten times as many
     assert one.choose(5, replicas([60, 10], work)) == 1

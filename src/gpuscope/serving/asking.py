@@ -72,17 +72,18 @@ class Asking:
         if each in self.partial:
             have = work.done[each]
             return -(-(have + tokens) // size) - -(-have // size)
+        beside = work.beside(each)
         if self._plain(each):
-            return -(-tokens // size)
+            return -(-tokens // size) + beside
         if self.asking not in (-1, each):
             self._settle()
         self.asking = each
         if work.brought is not None and not work.record.preemptions[each]:
-            return -(-(work.brought[each] + tokens) // size)
+            return -(-(work.brought[each] + tokens) // size) + beside
         hits = self.hits(each)
         held = self.blocks.shared(hits, self.asked) if hits else 0
-        return -(-(len(hits) * work.beginnings.size + tokens) // size) - held
+        return -(-(len(hits) * work.beginnings.size + tokens) // size) - held + beside
 
     def whole(self, each: int, share: float) -> int:
         """Blocks that it takes until it ends, with that share of what is to come."""
-        return self.work.whole(each, share, self.size)
+        return self.work.whole(each, share)

@@ -21,12 +21,12 @@ from gpuscope.serving.iteration import IterationCost
 from gpuscope.serving.record import ROW, Record
 from gpuscope.serving.replica import MOST_STEPS
 from gpuscope.serving.requests import Requests
-from gpuscope.serving.schedulers import Limits
+from gpuscope.serving.schedulers import Beside, Limits
 
 (
     STEP, KEYS, DECODING, PART, ENDS, HEAD, NEXT, USED, ROWS, FREED,
-    SEEN, MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED, OVERLAPS,
-) = range(17)  # fmt: skip
+    SEEN, MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED, OVERLAPS, GROUPS, MOST, STATE,
+) = range(20)  # fmt: skip
 """Of `State.at`: steps so far, keys, sequences, the request that is half worked on (-1: none), ends
 in the heap, first in the queue, next to come, blocks, rows, places that became free, the first that
 is in no plan yet; the limits."""
@@ -100,6 +100,13 @@ def _ceil(tokens: int, size: int) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def _beside(z: State, each: int) -> int:
+    """As `Work.beside`."""
+    whole = _ceil(z.request[INPUT, each] + z.request[OUTPUT, each], len(z.growth))
+    return int(z.at[GROUPS] * min(whole, z.at[MOST]) + z.at[STATE])
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _planned(z: State) -> int:
     """Chunks of the next iteration; see `schedulers.vllm`."""
     size = len(z.growth)
@@ -122,8 +129,9 @@ def _planned(z: State) -> int:
             return count
         if new and seats <= 0:
             return count
-        need = _ceil(have + tokens, size) - _ceil(have, size)
-        if need > free or (new and _ceil(left, size) > free):
+        beside = _beside(z, each) if new else 0
+        need = _ceil(have + tokens, size) - _ceil(have, size) + beside
+        if need > free or (new and _ceil(left, size) + beside > free):
             return count
         z.chunks[0, count], z.chunks[1, count] = each, tokens
         count += 1
@@ -220,7 +228,7 @@ def _finish(z: State) -> None:
         z.record[HOST_S, each] += z.s[HOST] - z.entry[1, each]
         z.record[BEHIND_S, each] += z.s[BEHIND] - z.entry[2, each]
         z.record[FINISHED_S, each] = z.s[TOLD] + z.s[REPLY]
-        z.at[USED] -= _ceil(z.request[HAVE, each], size)
+        z.at[USED] -= _ceil(z.request[HAVE, each], size) + _beside(z, each)
         if z.at[CLOSED] and z.at[FREED] < z.times.shape[1]:
             z.times[1, z.at[FREED]] = z.record[FINISHED_S, each]
             z.at[FREED] += 1
@@ -268,6 +276,7 @@ def _iterate(z: State, cost: Cost, count: int) -> bool:
         if each != z.at[PART]:
             z.at[HEAD] = each + 1
             z.record[STARTED_S, each] = z.s[NOW]
+            z.at[USED] += _beside(z, each)
         have = z.request[HAVE, each]
         pairs += chunk * have + chunk * (chunk + 1) / 2
         z.at[USED] += _ceil(have + chunk, size) - _ceil(have, size)
@@ -408,11 +417,12 @@ def serve_compiled(
 
 def _state(requests: Requests, engine: Engine, limits: Limits) -> State:
     count, seats = len(requests), limits.max_sequences + 1
-    at, rows = np.zeros(17, np.int64), 5 * count // 2 + 1000
+    at, rows = np.zeros(20, np.int64), 5 * count // 2 + 1000
+    beside = limits.beside or Beside(groups=0, most=0, state=0)
     at[PART], at[FREED] = -1, min(requests.concurrency, count)
     at[MAX_TOKENS:] = (
         limits.max_tokens, limits.max_sequences, limits.chunked, limits.kv_blocks,
-        requests.concurrency > 0, engine.overlapped,
+        requests.concurrency > 0, engine.overlapped, beside.groups, beside.most, beside.state,
     )  # fmt: skip
     request = np.zeros((4, count), np.int64)
     request[INPUT], request[OUTPUT] = requests.input_tokens, requests.output_tokens

@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 
 
 SCALE, HOST, HOST_SEQUENCE, HOST_TOKEN, OVERLAPPED = range(5)
-SERIAL, SERIAL_SEQUENCE, SERIAL_PROMPT, SERIAL_TOKEN = range(5, 9)
+SERIAL, SERIAL_SEQUENCE, SERIAL_PROMPT, SERIAL_TOKEN, REACH, HOST_PROMPT = range(5, 11)
 """Of `Cost.figures`."""
 
 
@@ -27,7 +27,7 @@ class Cost(NamedTuple):
     Attributes:
         by_tokens, by_rows: seconds of the blocks and of the output layer.
         rounded: captured size of a decode batch.
-        prefill: points of the curve: pairs, seconds.
+        prefill, near: points of the curves: pairs, seconds.
         sequences, keys, decode: grids of decoding, and its seconds.
         figures: see above.
     """
@@ -36,6 +36,7 @@ class Cost(NamedTuple):
     by_rows: Floats
     rounded: Ints
     prefill: Floats
+    near: Floats
     sequences: Floats
     keys: Floats
     decode: Floats
@@ -49,12 +50,14 @@ def tables(cost: IterationCost, engine: Engine, limits: Limits) -> Cost:
     figures = (
         cost.scale, engine.host_s, engine.host_sequence_s, engine.host_token_s, engine.overlapped,
         engine.serial_s, engine.serial_sequence_s, engine.serial_prompt_s, engine.serial_token_s,
+        cost.reach, engine.host_prompt_s,
     )  # fmt: skip
     return Cost(
         np.array([0.0, *(cost.dense_s(n) + cost.link_s(n) for n in range(1, largest))]),
         np.array([cost.head_s(n) for n in range(2 * most)]),
         np.array([cost.rounded(n) for n in range(most)]),
         np.array([cost.prefill_s.x, cost.prefill_s.y]),
+        np.array([cost.near_s.x, cost.near_s.y]),
         np.array(SEQUENCES, np.float64),
         np.array(KEYS, np.float64),
         np.array([curve.y for curve in cost.decode]),
@@ -70,6 +73,14 @@ def _piece(x: Floats, value: float) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def _curve(points: Floats, value: float) -> float:
+    """As `Curve`."""
+    x, y = points[0], points[1]
+    at = _piece(x, value)
+    return float(y[at] + (y[at + 1] - y[at]) * (value - x[at]) / (x[at + 1] - x[at]))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def device_s(
     cost: Cost, prefill: int, pairs: float, sampled: int, sequences: int, keys: float
 ) -> float:
@@ -80,9 +91,9 @@ def device_s(
     rows = sampled + sequences
     seconds = cost.by_tokens[tokens] + cost.by_rows[rows if rows else 1]
     if prefill:
-        x, y = cost.prefill[0], cost.prefill[1]
-        at = _piece(x, pairs)
-        seconds += y[at] + (y[at + 1] - y[at]) * (pairs - x[at]) / (x[at + 1] - x[at])
+        seconds += _curve(cost.prefill, pairs)
+        if cost.figures[REACH]:
+            seconds += _curve(cost.near, min(pairs, prefill * cost.figures[REACH]))
     attention = 0.0
     if sequences:
         each = keys / sequences
@@ -101,7 +112,7 @@ def host_busy_s(cost: Cost, sequences: int, tokens: int) -> float:
     """As `Engine.host_busy_s`."""
     figures = cost.figures
     busy = figures[HOST] + figures[HOST_SEQUENCE] * sequences + figures[HOST_TOKEN] * tokens
-    return float(busy)
+    return float(busy + figures[HOST_PROMPT] if tokens else busy)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

@@ -122,9 +122,9 @@ def serve_apart(
         DoesNotFitError: a request that keys and values have no room for.
     """
     once = replace(requests, output_tokens=np.ones(len(requests), np.int64))
-    first = Work(once, prefill.engine, prefill.limits.block_tokens)
+    first = Work(once, prefill.engine, prefill.limits)
     brought = [tokens - 1 for tokens in first.inputs]
-    second = Work(requests, decode.engine, decode.limits.block_tokens, brought)
+    second = Work(requests, decode.engine, decode.limits, brought)
     makers, talkers = prefill.made(first), decode.made(second)
     handed = _Handed(first, link, len(makers))
     coming = Arrivals(requests, prefill.engine.request_s)

@@ -27,15 +27,19 @@ class Engine:
             sizes, delay_s: see `schedulers.Limits`.
         policies: that it can be set to, by the engine's own name, and their files.
         block_tokens: of keys and values.
-        utilization: share of the memory that it takes.
+        utilization: share of the memory that it takes, of what `share_of` says.
+        share_of, window_share, state_share: see `memory.Pools`.
         prefix_cache: whether equal beginnings are kept.
         graph_sizes: decode batches that have a graph; () rounds nothing.
         overlapped: the host prepares the next iteration while the device works on this one.
         host_s: of an iteration, for any batch; host_sequence_s: for each sequence in it;
-            host_token_s: for each prompt token.
+            host_token_s: for each prompt token; host_prompt_s: where there are any, which
+            deploying sets: `eager_s` for each of the launches.
+        eager_s: of a launch where prompts run operator by operator; 0: they have graphs.
         serial_s: of an iteration, that the device waits for even where overlapped;
             serial_sequence_s: for each sequence in it; serial_prompt_s: where prompt
             tokens share it with others; serial_token_s: for each of these.
+        look_steps: decode steps between two looks at what has come; after prompts it looks at once.
         request_s: of a request before it is in the queue: HTTP, words to tokens.
         reply_s: from the end of an iteration until its token is with the client, at best.
         token_s: of the one process that streams tokens, for each; what comes faster queues there.
@@ -68,10 +72,16 @@ class Engine:
     policies: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
     delay_s: float = 0.0
+    share_of: str = "all"
+    window_share: float = 0.0
+    state_share: float = 0.0
+    look_steps: int = 1
     token_s: float = 0.0
     serial_sequence_s: float = 0.0
     serial_prompt_s: float = 0.0
     serial_token_s: float = 0.0
+    eager_s: float = 0.0
+    host_prompt_s: float = 0.0
     device_scale: float = 1.0
     graph_sizes: tuple[int, ...] = ()
     fitted: str = ""
@@ -104,7 +114,8 @@ class Engine:
 
     def host_busy_s(self, sequences: int, tokens: int) -> float:
         """What the host does for an iteration."""
-        return self.host_s + self.host_sequence_s * sequences + self.host_token_s * tokens
+        busy = self.host_s + self.host_sequence_s * sequences + self.host_token_s * tokens
+        return busy + self.host_prompt_s if tokens else busy
 
 
 @cache

@@ -7,7 +7,7 @@ from gpuscope.errors import DoesNotFitError
 from gpuscope.hardware import Device
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.engine import Engine
-from gpuscope.serving.memory import KvMemory, kv_memory
+from gpuscope.serving.memory import KvMemory, Pools, kv_memory
 from gpuscope.serving.quantization import Quantization, kinds_on
 
 _DEVICES = (2, 4, 8, 16, 32, 64)
@@ -34,11 +34,17 @@ def room_for(
         DoesNotFitError: says by how much, and which devices and dtypes would do.
     """
 
+    pools = Pools(
+        share_of=engine.share_of, window_share=engine.window_share,
+        state_share=engine.state_share, prefix_cache=engine.prefix_cache,
+    )  # fmt: skip
+
     def room(kept: Quantization, tp: int) -> KvMemory:
         return kv_memory(
             size, kept, device, tp=tp, utilization=engine.utilization,
             max_tokens=engine.max_tokens, max_sequences=min(engine.max_sequences, 1024),
             block_tokens=engine.block_tokens, cache_bytes=cache_bytes, blocks=blocks,
+            pools=pools,
         )  # fmt: skip
 
     def fits(kept: Quantization, tp: int) -> bool:

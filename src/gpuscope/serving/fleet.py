@@ -130,7 +130,7 @@ def serve_all(
         if quick is not None:
             return quick[0], [quick[1]], np.zeros(len(requests), np.int64)
     device_s = cost.device_s if isinstance(cost, IterationCost) else cost
-    work = Work(requests, engine, limits.block_tokens)
+    work = Work(requests, engine, limits)
     rows = [Record(0) for _ in range(replicas)]
     fleet = [replica_for(work, engine, limits, device_s, each) for each in rows]
     for _ in drive(fleet, Arrivals(requests, engine.request_s), router(route)):
@@ -158,7 +158,12 @@ def _compiled(
 ) -> tuple[Record, Record] | None:
     """Many requests of the common case; None: another case, or no numba."""
     other = len(requests.blocks) or len(requests.prefix) or limits.guess is not None
-    if len(requests) < LEAST_COMPILED or engine.scheduler != "vllm" or other:
+    if (
+        len(requests) < LEAST_COMPILED
+        or engine.scheduler != "vllm"
+        or other
+        or engine.look_steps > 1
+    ):
         return None
     if find_spec("numba") is None:
         return None
@@ -173,7 +178,8 @@ def check_room(limits: Limits, most_tokens: int) -> None:
     Raises:
         DoesNotFitError: the longest one never will.
     """
-    if -(-most_tokens // limits.block_tokens) > limits.kv_blocks:
+    beside = limits.beside.of(most_tokens, limits.block_tokens) if limits.beside else 0
+    if -(-most_tokens // limits.block_tokens) + beside > limits.kv_blocks:
         raise DoesNotFitError(
             Text("The longest request has {tokens} tokens.", tokens=most_tokens),
             Text(

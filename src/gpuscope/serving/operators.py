@@ -4,7 +4,7 @@ Per block: norm with the residual, one product for queries, keys and values, rot
 the cache, attention, output product, sum over ranks; norm, gate and up in one product, activation,
 down product, sum over ranks. Attention and sums are priced apart (`gpuscope.serving.iteration`):
 attention depends on lengths, the rest on the number of tokens alone. Sharding is Megatron's:
-columns, then rows.
+columns, then rows. Blocks of linear attention have no such part: their scan goes by tokens, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from gpuscope.program.models.parallel.size import Experts, TransformerSize
+from gpuscope.program.models.parallel.size import Experts, LinearAttention, TransformerSize
 from gpuscope.program.types import Op, TensorSpec
 from gpuscope.serving.quantization import Quantization
 
@@ -42,27 +42,71 @@ class Block:
         self._made: list[Op] = []
         self._storage = 0
 
-    def layer(self, tokens: int, experts: bool) -> tuple[Op, ...]:
-        """A block for that many tokens, attention and sums over ranks left out."""
+    def layer(self, tokens: int, experts: bool, linear: bool = False) -> tuple[Op, ...]:
+        """A block for that many tokens, what goes by keys and sums over ranks left out.
+
+        Args:
+            tokens: worked on.
+            experts: whether it has a mixture of experts.
+            linear: whether it has linear attention.
+        """
         self._made = []
-        size, tp = self.size, self.tp
+        size = self.size
+        whole = self.kept
+        self.kept = whole.of_mixer() if size.experts is not None else whole
         self._pass("aten::_fused_rms_norm", tokens, size.hidden)
-        if size.latent is None:
-            heads, kv = ceil(size.heads / tp), ceil(size.kv_heads / tp)
-            wide = (heads + 2 * kv) * size.head
-            self._product(tokens, size.hidden, wide)
-            if size.head_norm:
-                self._pass("aten::_fused_rms_norm", tokens, (heads + kv) * size.head)
-            self._pass("aten::mul", tokens, wide)
-            self._product(tokens, heads * size.head, size.hidden)
-        else:
+        if linear and size.linear is not None:
+            self._linear(tokens, size.linear)
+        elif size.latent is not None:
             self._latent(tokens)
+        else:
+            self._attention(tokens)
+        self.kept = whole
         self._pass("aten::_fused_rms_norm", tokens, size.hidden)
         if experts and size.experts is not None:
             self._experts(tokens, size.experts)
         else:
-            self._feed_forward(tokens, ceil(size.ffn / tp))
+            self._feed_forward(tokens, ceil(size.ffn / self.tp))
         return tuple(self._made)
+
+    def _attention(self, tokens: int) -> None:
+        size = self.size
+        heads, kv = ceil(size.heads / self.tp), ceil(size.kv_heads / self.tp)
+        wide = (heads + 2 * kv) * size.head
+        gate = heads * size.head if size.attention_gate else 0
+        self._product(tokens, size.hidden, wide + gate)
+        if size.head_norm:
+            self._pass("aten::_fused_rms_norm", tokens, (heads + kv) * size.head)
+        self._pass("aten::mul", tokens, wide)
+        if gate:
+            self._pass("aten::mul", tokens, gate, two=True)
+        self._product(tokens, heads * size.head, size.hidden)
+
+    def _linear(self, tokens: int, linear: LinearAttention) -> None:
+        """Projections, short convolution, norm of heads, gated norm; the scan is priced apart."""
+        hidden, tp = self.size.hidden, self.tp
+        values = ceil(linear.value_heads / tp) * linear.value_head
+        channels = ceil(linear.channels / tp)
+        self._product(tokens, hidden, channels + values)
+        rates = 2 * ceil(linear.value_heads / tp)
+        self._add(
+            "aten::mm",
+            (dense(tokens, hidden), self._weight(hidden, rates, "bfloat16")),
+            (dense(tokens, rates),),
+        )
+        self._pass("aten::mul", tokens, channels)
+        self._pass("aten::mul", tokens, channels - values)
+        self._pass("aten::_fused_rms_norm", tokens, values)
+        self._product(tokens, values, hidden)
+
+    def _indexer(self, tokens: int, depth: int) -> None:
+        """Queries, the one key, weights of heads: whole on every rank, as engines keep them."""
+        sparse = self.size.sparse
+        assert sparse is not None
+        self._product(tokens, depth, sparse.heads * sparse.head)
+        self._product(tokens, self.size.hidden, sparse.head)
+        self._product(tokens, self.size.hidden, sparse.heads)
+        self._pass("aten::mul", tokens, (sparse.heads + 1) * sparse.head)
 
     def head(self, rows: int) -> tuple[Op, ...]:
         """Last norm, and the output layer for the rows that are sampled."""
@@ -94,6 +138,8 @@ class Block:
             a, b = dense(heads, tokens, depth), dense(heads, depth, wide)
             self._add("aten::bmm", (a, b), (dense(heads, tokens, wide),))
         self._pass("aten::mul", tokens, heads * key)
+        if size.sparse is not None:
+            self._indexer(tokens, latent.query_rank or size.hidden)
         self._product(tokens, heads * latent.value_head, size.hidden)
 
     def _feed_forward(self, tokens: int, ffn: int) -> None:
@@ -129,7 +175,14 @@ class Block:
         each = ceil(rows / groups)
         a = dense(groups, each, depth, dtype=self.kept.activation)
         b = dense(groups, depth, wide, dtype=self.kept.weight, storage=self._next())
-        self._add("aten::bmm", (a, b), (dense(groups, each, wide),))
+        self._add(self._name("aten::bmm"), (a, b), (dense(groups, each, wide),), self._rate())
+
+    def _name(self, other: str) -> str:
+        """Of a product's operator: engines have kernels of their own for four bits."""
+        return "gpuscope::streamed_mm" if self.kept.four_bits else other
+
+    def _rate(self) -> dict[str, object]:
+        return {"rate": self.kept.rate} if self.kept.rate else {}
 
     def _product(self, rows: int, depth: int, wide: int) -> None:
         low = self.kept.activation.startswith("float8")
@@ -137,7 +190,8 @@ class Block:
             self._pass("aten::mul", rows, depth)  # to 8 bits, with its scale
         a = dense(rows, depth, dtype=self.kept.activation)
         b = self._weight(depth, wide, self.kept.weight)
-        self._add("aten::_scaled_mm" if low else "aten::mm", (a, b), (dense(rows, wide),))
+        name = self._name("aten::_scaled_mm" if low else "aten::mm")
+        self._add(name, (a, b), (dense(rows, wide),), self._rate())
 
     def _weight(self, depth: int, wide: int, dtype: str) -> TensorSpec:
         """[wide, depth] turned, as linear layers keep it; never in the cache of the chip."""
@@ -165,6 +219,6 @@ class Block:
         )
 
 
-def experts_blocks(size: TransformerSize) -> Iterator[bool]:
-    """Of each block, whether it has experts."""
-    return (size.has_experts(layer) for layer in range(size.layers))
+def kinds_of(size: TransformerSize) -> Iterator[tuple[bool, bool]]:
+    """Of each block, whether it has experts, and linear attention."""
+    return ((size.has_experts(layer), size.is_linear(layer)) for layer in range(size.layers))

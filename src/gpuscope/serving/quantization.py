@@ -18,6 +18,9 @@ class Quantization:
         weight: dtype of the matrices of the blocks; embedding and output layer stay bfloat16.
         activation: dtype that products read their left side in.
         weight_bytes: of one weight, its share of scales included.
+        mixer: dtype of attention's matrices in a model with experts: published checkpoints of four
+            bits (gpt-oss, Kimi-K2.5, NVIDIA's NVFP4) keep them in bfloat16. "" for the same.
+        rate: what the matrix unit multiplies in, where that is not the dtype of `activation`.
         note: what is not known; "" for nothing.
     """
 
@@ -25,26 +28,41 @@ class Quantization:
     weight: str
     activation: str
     weight_bytes: float
+    mixer: str = ""
+    rate: str = ""
     note: str = ""
+
+    @property
+    def four_bits(self) -> bool:
+        """Whether matrices have four bits a weight."""
+        return self.weight == "int4"
+
+    def of_mixer(self) -> Quantization:
+        """How attention's matrices are stored, in a model with experts."""
+        if not self.mixer:
+            return self
+        return replace(self, weight=self.mixer, activation=self.mixer, weight_bytes=2.0, rate="")
 
 
 _FP4 = Text(
-    "4-bit products are taken to run at the 8-bit rate with weights of half a byte: no 4-bit "
-    "product has been measured."
+    "4-bit products are taken to stream their weights at the pace of other products' memory: none "
+    "has been measured."
 )
 
 KINDS = {
     "bfloat16": Quantization("bfloat16", "bfloat16", "bfloat16", 2.0),
     "float16": Quantization("float16", "float16", "float16", 2.0),
     "fp8": Quantization("fp8", "float8_e4m3fn", "float8_e4m3fn", 1.0),
-    "fp4": Quantization("fp4", "int4", "float8_e4m3fn", 0.5625, _FP4),
-    "int4": Quantization("int4", "int4", "bfloat16", 0.53),
+    "fp4": Quantization("fp4", "int4", "float8_e4m3fn", 0.5625, "bfloat16", "fp4", _FP4),
+    "mxfp4": Quantization("mxfp4", "int4", "float8_e4m3fn", 0.53125, "bfloat16", "", _FP4),
+    "int4": Quantization("int4", "int4", "bfloat16", 0.53, "bfloat16", "", _FP4),
 }
-"""By name. fp4: a scale of 8 bits for 16 weights; int4: one of 16 bits for 128, and zeros."""
+"""By name. fp4 (NVFP4): a scale of 8 bits for 16 weights, and activations of four bits; mxfp4: one
+for 32, and of eight bits; int4: one of 16 bits for 128, and zeros."""
 
 _ALIASES = {
     "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float8": "fp8", "fp8_block": "fp8",
-    "nvfp4": "fp4", "mxfp4": "fp4", "int4_wo": "int4", "awq": "int4", "gptq": "int4",
+    "nvfp4": "fp4", "int4_wo": "int4", "awq": "int4", "gptq": "int4",
 }  # fmt: skip
 
 
@@ -78,11 +96,12 @@ def kinds_on(device: Device) -> list[Quantization]:
 
 
 def _on(device: Device, kind: Quantization) -> Quantization | None:
-    if kind.name == "fp4" and "fp4" not in dict(device.peaks):
+    four = kind.rate or kind.name == "mxfp4"
+    if four and "fp4" not in dict(device.peaks):
         # As vLLM's Marlin kernels do it, in front of the tensor cores.
         told = Text(
             "{device} has no 4-bit products: weights of 4 bits are unpacked to bfloat16.",
             device=device.name,
         )
-        kind = replace(kind, activation="bfloat16", note=told)
+        kind = replace(kind, activation="bfloat16", rate="", note=told)
     return kind if device.supports(kind.activation) else None

@@ -58,6 +58,7 @@ class Replica:
         self.waiting: deque[int] = deque()
         self.late: deque[tuple[float, int]] = deque()  # in no plan yet: when it can be, who
         self.planned = 0.0  # when the next iteration was
+        self.looks = 0  # a step at which it looked at what had come; it does every so many
         self.told = 0.0  # when the tokens so far are out
         self.clear = 0.0  # when those before the last iteration's are
         self.partial: dict[int, None] = {}
@@ -109,6 +110,8 @@ class Replica:
         """Who had come when the next iteration was planned can be in it."""
         if not working and not self.waiting and self.late:
             self.now = max(self.now, self.late[0][0])
+        if working and (self.step_count - self.looks) % self.engine.look_steps:
+            return
         planned = self.planned if working and self.engine.overlapped else self.now
         while self.late and self.late[0][0] <= planned:
             self.waiting.append(self.late.popleft()[1])
@@ -180,6 +183,7 @@ class Replica:
         self.totals[2] += took - alone - rest if decoding else took
         if decoding:
             self._advance(1)
+        self.looks = self.step_count
         self._tell(decoding + len(ended), self.now, begun)
         for each in ended:
             self._begin_decoding(each)
@@ -204,6 +208,7 @@ class Replica:
         else:
             self.waiting.remove(each)
         self.partial[each] = None
+        self.blocks.take(work.beside(each))
         if self.policy.promises:
             work.share[each] = self.asking.whole(each, 1.0)
             self.reserved += work.share[each]
@@ -256,6 +261,7 @@ class Replica:
         if self.late:  # until an iteration begins when it can be planned
             rest = self.late[0][0] - self.now
             more = steps_until(rest, first, slope) + self.engine.overlapped if rest > 0 else 1
+            more += (self.looks - self.step_count - more) % self.engine.look_steps
             steps = min(steps, more)
         took = steps * first + slope * steps * (steps - 1) / 2
         device = steps * self.device_s(
@@ -329,7 +335,8 @@ class Replica:
         work = self.work
         done, names = work.done[each], work.named[each]
         computed = min(len(names), done // work.beginnings.size)
-        self.blocks.give_back(-(-done // self.limits.block_tokens), names, computed)
+        count = -(-done // self.limits.block_tokens) + work.beside(each)
+        self.blocks.give_back(count, names, computed)
         if names:
             work.named[each] = []
         self.reserved -= work.share[each]

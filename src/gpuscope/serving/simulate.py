@@ -85,6 +85,7 @@ class Deployment:
             delay_s=engine.delay_s,
             kv_blocks=self.memory.blocks,
             block_tokens=engine.block_tokens,
+            beside=self.memory.beside,
             guess=self.guess,
         )
 
@@ -132,7 +133,10 @@ def deploy(
     _check_split(model, size, cluster, tp, ep, replicas)
     kept = quantization(dtype, cluster.device)
     memory = room_for(size, kept, cluster.device, engine, tp, cache_bytes, kv_blocks)
+    if memory.max_sequences is not None:
+        engine = replace(engine, max_sequences=min(engine.max_sequences, memory.max_sequences))
     cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration)
+    engine = replace(engine, host_prompt_s=engine.eager_s * cost.launches)
     cost = replace(cost, graph_sizes=engine.graph_sizes, scale=engine.device_scale)
     return Deployment(
         model=model, size=size, kept=kept, engine=engine, cluster=cluster, tp=tp,

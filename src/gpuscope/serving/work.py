@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuscope.serving.beginnings import Beginnings
 from gpuscope.serving.blocks import Name
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.record import Record
 from gpuscope.serving.requests import Requests
+
+if TYPE_CHECKING:
+    from gpuscope.serving.schedulers import Limits
 
 
 class Work:
@@ -15,17 +20,13 @@ class Work:
     Args:
         requests: all of them.
         engine: profile.
-        block_tokens: of keys and values.
+        limits: of an iteration.
         brought: prompt tokens whose keys and values come with it, from the machine that worked on
             the prompt; none by default.
     """
 
     def __init__(
-        self,
-        requests: Requests,
-        engine: Engine,
-        block_tokens: int,
-        brought: list[int] | None = None,
+        self, requests: Requests, engine: Engine, limits: Limits, brought: list[int] | None = None
     ) -> None:
         count = len(requests)
         self.requests = requests
@@ -34,7 +35,7 @@ class Work:
         self.outputs: list[int] = requests.output_tokens.tolist()
         self.priority: list[int] = requests.priority.tolist()
         self.brought = brought
-        self.beginnings = Beginnings(requests, block_tokens, engine.prefix_cache)
+        self.beginnings = Beginnings(requests, limits.block_tokens, engine.prefix_cache)
         self.named: list[list[Name]] = [[] for _ in range(count)]  # of blocks that it has
         self.share = [0] * count  # blocks set aside for it
         self.done = [0] * count  # tokens whose keys are there
@@ -44,6 +45,14 @@ class Work:
         self.entry = [(0.0, 0.0, 0.0)] * count
         self.left_at = [0.0] * count
         self.replica = [0] * count  # that has it
+        self.limits = limits
+
+    def beside(self, each: int) -> int:
+        """Blocks that it has beside those of its tokens."""
+        beside = self.limits.beside
+        if beside is None:
+            return 0
+        return beside.of(self.inputs[each] + self.outputs[each], self.limits.block_tokens)
 
     def names(self, each: int) -> list[Name]:
         """Of the full blocks of what it has to work on, but for the last token's."""
@@ -57,6 +66,7 @@ class Work:
         """Tokens that have still to come out."""
         return self.outputs[each] - self.made[each]
 
-    def whole(self, each: int, share: float, block_tokens: int) -> int:
+    def whole(self, each: int, share: float) -> int:
         """Blocks that it takes until it ends, with that share of what is to come."""
-        return -(-int(self.goal[each] + share * self.to_come(each)) // block_tokens)
+        tokens = int(self.goal[each] + share * self.to_come(each))
+        return -(-tokens // self.limits.block_tokens) + self.beside(each)

@@ -49,7 +49,7 @@ def at_concurrency(found: Deployment, prompt: int, answer: int, places: float) -
         prompt, answer: mean tokens.
         places: requests in flight; those beyond what memory and engine take wait.
     """
-    room = found.memory.tokens / (prompt + answer / 2)
+    room = found.memory.requests(prompt, answer)
     most = min(places, room, float(found.engine.max_sequences))
     alone_s = _iteration_s(found, prompt, answer, 0.0, prompt)
     low, high = 0.0, most
@@ -69,7 +69,7 @@ def at_concurrency(found: Deployment, prompt: int, answer: int, places: float) -
 
 def at_rate(found: Deployment, prompt: int, answer: int, rate_per_s: float) -> Steady | None:
     """A replica that so many requests come to each second; None where it cannot keep up."""
-    room = found.memory.tokens / (prompt + answer / 2)
+    room = found.memory.requests(prompt, answer)
     most = min(room, float(found.engine.max_sequences))
     low, high = 0.0, most
     for _ in range(30):

@@ -18,6 +18,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """Blocks of a request that do not grow with it to the end.
+
+    Attributes:
+        groups: of layers that look back a window, each with blocks of its own.
+        most: blocks that cover the window.
+        state: blocks that a state takes.
+    """
+
+    groups: int
+    most: int
+    state: int
+
+    def of(self, tokens: int, block_tokens: int) -> int:
+        """Of a request that ends with so many tokens; taken from its beginning on."""
+        return self.groups * min(-(-tokens // block_tokens), self.most) + self.state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Of an iteration.
 
@@ -29,6 +48,7 @@ class Limits:
         reserve_least, reserve_steps: it falls to this share, over so many steps; 0: it stays.
         reserve_ahead: steps of what is at work that it covers after something was put off.
         kv_blocks, block_tokens: room for keys and values.
+        beside: what a request takes of it beside its tokens; None for nothing.
         sizes: batches that are sent at once, where the policy knows some.
         delay_s: that a batch waits for more to come.
         guess: how tokens are drafted; None: they are not.
@@ -40,6 +60,7 @@ class Limits:
     reserve: float
     kv_blocks: int
     block_tokens: int
+    beside: Beside | None = None
     reserve_least: float = 0.0
     reserve_steps: int = 0
     reserve_ahead: int = 0

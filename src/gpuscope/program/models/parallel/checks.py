@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text, joined
-from gpuscope.errors import InvalidValueError
+from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.program.models.parallel.options import (
     FSDP,
     RECOMPUTE,
@@ -173,7 +173,17 @@ def check(size: TransformerSize, tokens: int, plan: Parallelism) -> None:
 
     Raises:
         InvalidValueError: what does not divide, or excludes something else.
+        UnsupportedError: blocks of several kinds of attention, or sparse attention.
     """
+    mixed = size.window is not None and size.window.every > 1
+    if mixed or size.linear is not None or size.sparse is not None:
+        raise UnsupportedError(
+            Text(
+                "There is no ready-made parallel program with windows, linear or sparse attention."
+            ),
+            Text("Such a model can be served (gpuscope serve), not trained here."),
+            Text("Write a build() with your own parallelism and type: file.py:build"),
+        )
     _check_tensor(size, tokens, plan)
     _check_experts(size, plan)
     _check_context(size, tokens, plan)

@@ -2,17 +2,27 @@
 
 Names and defaults are those of the Hugging Face configuration classes (GPT2Config, LlamaConfig,
 MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig, Phi3Config,
-DeepseekV3Config).
+DeepseekV3Config, DeepseekV32Config, GlmMoeDsaConfig, GptOssConfig, MiniMaxM2Config,
+Qwen3NextConfig, Qwen3_5MoeTextConfig, Gemma2Config, Gemma3TextConfig).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnsupportedError
-from gpuscope.program.models.parallel.size import Experts, LatentAttention, TransformerSize
+from gpuscope.program.models.parallel.size import (
+    Experts,
+    LatentAttention,
+    LinearAttention,
+    SparseAttention,
+    TransformerSize,
+    Window,
+)
 
 __all__ = ["size_of"]
 
@@ -38,7 +48,13 @@ def size_of(model_type: str, values: Values) -> TransformerSize:
             Text("There is one for: {names}.", names=", ".join(sorted(_READERS))),
             Text("Write a build() with your own parallelism and type: file.py:build"),
         )
-    missing = [name for name in _NEEDED if model_type != "gpt2" and not values.get(name)]
+    missing = [
+        name
+        for name in _NEEDED
+        if model_type != "gpt2"
+        and not values.get(name)
+        and not (name == "intermediate_size" and values.get("moe_intermediate_size"))
+    ]
     if missing:
         raise InvalidValueError(
             Text("The configuration has no '{name}'.", name=missing[0]),
@@ -82,7 +98,7 @@ def _llama(values: Values, **more: Any) -> TransformerSize:
         "heads": heads,
         "kv_heads": values.get("num_key_value_heads") or heads,
         "head": values.get("head_dim") or hidden // heads,
-        "ffn": values["intermediate_size"],
+        "ffn": values.get("intermediate_size") or values["moe_intermediate_size"],
         "vocabulary": values.get("vocab_size", 32000),
         "context": values.get("max_position_embeddings", 2048),
         "rope_base": values.get("rope_theta", 10000.0),
@@ -143,10 +159,85 @@ def _deepseek(values: Values) -> TransformerSize:
     return _llama(values, experts=experts, latent=latent, head=latent.plain_head)
 
 
+def _sparse(values: Values, heads: int) -> TransformerSize:
+    """DeepSeek's sparse attention: an indexer in front of latent attention."""
+    sparse = SparseAttention(
+        heads=values.get("index_n_heads", heads),
+        head=values.get("index_head_dim", 128),
+        chosen=values.get("index_topk", 2048),
+    )
+    return replace(_deepseek(values), sparse=sparse)
+
+
+def _every(values: Values, kind: str, default: int) -> int:
+    """Of how many blocks one is of that kind, where the kinds are listed; 0: none is."""
+    kinds = values.get("layer_types")
+    if not isinstance(kinds, list):
+        return default
+    count = sum(each == kind for each in kinds)
+    return round(len(kinds) / count) if count else 0
+
+
+def _windowed(values: Values, every: int, **more: Any) -> TransformerSize:
+    tokens, every = values.get("sliding_window"), _every(values, "full_attention", every)
+    if isinstance(tokens, int) and tokens > 0 and every != 1:
+        more["window"] = Window(tokens=tokens, every=every)
+    return _llama(values, **more)
+
+
+def _mistral(values: Values) -> TransformerSize:
+    return _windowed(values, 0)
+
+
+def _gpt_oss(values: Values) -> TransformerSize:
+    experts = Experts(
+        count=values.get("num_local_experts", 128),
+        chosen=values.get("num_experts_per_tok", 4),
+        ffn=values["intermediate_size"],
+    )
+    return _windowed(values, 2, experts=experts, qkv_bias=True, out_bias=True, mlp_bias=True)
+
+
+def _gemma(values: Values, every: int) -> TransformerSize:
+    gemma = {"tie_word_embeddings": True, "head_dim": 256, "sliding_window": 4096, **values}
+    return _windowed(gemma, every, activation="gelu_tanh", head_norm=every > 2)
+
+
+def _minimax_m2(values: Values) -> TransformerSize:
+    experts = Experts(
+        count=values.get("num_local_experts", 256),
+        chosen=values.get("num_experts_per_tok", 8),
+        ffn=values["intermediate_size"],
+    )
+    return _llama(values, head_norm=True, experts=experts)
+
+
+def _qwen3_next(values: Values) -> TransformerSize:
+    experts = Experts(
+        count=values.get("num_experts", 512),
+        chosen=values.get("num_experts_per_tok", 10),
+        ffn=values.get("moe_intermediate_size", 512),
+        shared_ffn=values.get("shared_expert_intermediate_size", 512),
+        shared_gate=True,
+    )
+    linear = LinearAttention(
+        key_heads=values.get("linear_num_key_heads", 16),
+        value_heads=values.get("linear_num_value_heads", 32),
+        key_head=values.get("linear_key_head_dim", 128),
+        value_head=values.get("linear_value_head_dim", 128),
+        convolution=values.get("linear_conv_kernel_dim", 4),
+        every=_every(values, "full_attention", values.get("full_attention_interval", 4)),
+    )
+    return _llama(
+        {"head_dim": 256, **values}, head_norm=True, experts=experts, linear=linear,
+        attention_gate=True, rope_share=values.get("partial_rotary_factor", 0.25),
+    )  # fmt: skip
+
+
 _READERS: Mapping[str, Callable[[Values], TransformerSize]] = {
     "gpt2": _gpt2,
     "llama": _llama,
-    "mistral": _llama,
+    "mistral": _mistral,
     "mixtral": _mixtral,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
@@ -154,4 +245,12 @@ _READERS: Mapping[str, Callable[[Values], TransformerSize]] = {
     "phi3": _phi3,
     "deepseek_v2": _deepseek,
     "deepseek_v3": _deepseek,
+    "deepseek_v32": partial(_sparse, heads=64),
+    "glm_moe_dsa": partial(_sparse, heads=32),
+    "gpt_oss": _gpt_oss,
+    "gemma2": partial(_gemma, every=2),
+    "gemma3_text": partial(_gemma, every=6),
+    "minimax_m2": _minimax_m2,
+    "qwen3_next": _qwen3_next,
+    "qwen3_5_moe_text": _qwen3_next,
 }

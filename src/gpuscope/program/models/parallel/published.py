@@ -1,6 +1,6 @@
-"""Decoders that training tables are published for, and that have no code of their own here.
+"""Decoders that training or serving tables are published for, without code of their own here.
 
-Known by size alone: they can be asked for by name as ready-made parallel programs.
+Known by size alone: they can be asked for by name as ready-made parallel programs, and be served.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.resources import files
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
+from gpuscope.outside.plain import toml_of
+from gpuscope.program.models.parallel.configurations import size_of
 from gpuscope.program.models.parallel.size import Experts, LatentAttention, TransformerSize
 from gpuscope.program.models.registry import Model, Step
 from gpuscope.program.models.settings import Defaults, Settings
@@ -142,7 +145,13 @@ _OTHERS = {
     ),
 }
 
-PUBLISHED: Mapping[str, TransformerSize] = {**_MEGATRON, **_MPT, **_OTHERS}
+
+def _served() -> dict[str, TransformerSize]:
+    table = toml_of(files(__package__).joinpath("served.toml").read_bytes())
+    return {name: size_of(values["kind"], values) for name, values in table.items()}
+
+
+PUBLISHED: Mapping[str, TransformerSize] = {**_MEGATRON, **_MPT, **_OTHERS, **_served()}
 """Sizes by name."""
 
 

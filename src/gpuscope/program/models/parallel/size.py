@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 
-__all__ = ["Experts", "LatentAttention", "TransformerSize"]
+__all__ = [
+    "Experts", "LatentAttention", "LinearAttention", "SparseAttention", "TransformerSize", "Window",
+]  # fmt: skip
 
 NORMS = ("rms", "layer")
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2")
@@ -55,6 +57,58 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Blocks whose attention looks back a number of tokens only.
+
+    Attributes:
+        tokens: that a query sees, its own included.
+        every: of so many blocks one sees everything; 0: none does.
+    """
+
+    tokens: int
+    every: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearAttention:
+    """Gated delta rule in most blocks (arXiv:2412.06464): a state a sequence, of one size always.
+
+    Attributes:
+        key_heads, value_heads: heads of queries and keys, and of values; a state for each of these.
+        key_head, value_head: their widths; a state is one by the other.
+        convolution: tokens that the short convolution in front of it sees.
+        every: of so many blocks one has ordinary attention.
+    """
+
+    key_heads: int
+    value_heads: int
+    key_head: int = 128
+    value_head: int = 128
+    convolution: int = 4
+    every: int = 4
+
+    @property
+    def channels(self) -> int:
+        """Queries, keys and values side by side, as the convolution sees them."""
+        return 2 * self.key_heads * self.key_head + self.value_heads * self.value_head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseAttention:
+    """An indexer that scores all keys, and attention to the best of them (arXiv:2512.02556).
+
+    Attributes:
+        heads: of the indexer, whose key is one for all of them.
+        head: width of its heads.
+        chosen: keys that a query attends to.
+    """
+
+    heads: int
+    head: int = 128
+    chosen: int = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransformerSize:
     """A decoder-only language model.
 
@@ -80,6 +134,10 @@ class TransformerSize:
         head_norm: queries and keys are normed per head (Qwen3).
         experts: a mixture of experts, or None.
         latent: latent attention, or None.
+        window: blocks that look back so far only, or None.
+        linear: blocks with a state in place of keys and values, or None.
+        sparse: a choice of keys in front of latent attention, or None.
+        attention_gate: the result of attention is gated, by as many features (Qwen3-Next).
     """
 
     layers: int
@@ -104,6 +162,10 @@ class TransformerSize:
     head_norm: bool = False
     experts: Experts | None = None
     latent: LatentAttention | None = None
+    window: Window | None = None
+    linear: LinearAttention | None = None
+    sparse: SparseAttention | None = None
+    attention_gate: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes that cannot be.
@@ -172,6 +234,15 @@ class TransformerSize:
         """Whether that block has a mixture of experts."""
         return self.experts is not None and layer >= self.experts.dense_layers
 
+    def is_linear(self, layer: int) -> bool:
+        """Whether that block has a state in place of keys and values."""
+        return self.linear is not None and (layer + 1) % self.linear.every != 0
+
+    def is_near(self, layer: int) -> bool:
+        """Whether that block looks back no further than the window."""
+        every = self.window.every if self.window else 1
+        return (layer + 1) % every != 0 if every else True
+
     @property
     def parameters(self) -> int:
         """Parameters of the whole model, the tied embedding once."""
@@ -190,9 +261,16 @@ class TransformerSize:
 
     def layer_parameters(self, layer: int) -> int:
         """Parameters of one block."""
+        beside = self.mixer_parameters(layer) + 2 * self._norm_parameters
         if self.has_experts(layer):
-            return self._attention_parameters + self.expert_parameters + 2 * self._norm_parameters
-        return self._attention_parameters + self._mlp(self.ffn) + 2 * self._norm_parameters
+            return beside + self.expert_parameters
+        return beside + self._mlp(self.ffn)
+
+    def mixer_parameters(self, layer: int) -> int:
+        """Parameters of one block's attention, of whichever kind."""
+        if self.linear is not None and self.is_linear(layer):
+            return self._linear_parameters(self.linear)
+        return self._attention_parameters
 
     @property
     def expert_parameters(self) -> int:
@@ -215,9 +293,10 @@ class TransformerSize:
     @property
     def _attention_parameters(self) -> int:
         if self.latent is not None:
-            return self._latent_parameters(self.latent)
+            return self._latent_parameters(self.latent) + self._indexer_parameters(self.latent)
         wide = (self.heads + 2 * self.kv_heads) * self.head
-        total = self.hidden * (wide + self.heads * self.head)
+        gates = self.heads * self.head if self.attention_gate else 0
+        total = self.hidden * (wide + gates + self.heads * self.head)
         total += wide if self.qkv_bias else 0
         total += self.hidden if self.out_bias else 0
         return total + (2 * self.head if self.head_norm else 0)
@@ -231,3 +310,16 @@ class TransformerSize:
         keys = self.hidden * (latent.key_rank + latent.rope_head) + latent.key_rank
         keys += latent.key_rank * self.heads * (latent.plain_head + latent.value_head)
         return queries + keys + self.heads * latent.value_head * self.hidden
+
+    def _linear_parameters(self, linear: LinearAttention) -> int:
+        values = linear.value_heads * linear.value_head
+        inner = self.hidden * (linear.channels + values + 2 * linear.value_heads)
+        beside = linear.channels * linear.convolution + 2 * linear.value_heads + linear.value_head
+        return inner + beside + values * self.hidden
+
+    def _indexer_parameters(self, latent: LatentAttention) -> int:
+        if self.sparse is None:
+            return 0
+        wide = self.sparse.heads * self.sparse.head
+        key = self.sparse.head * (self.hidden + 2)  # its norm has a bias
+        return (latent.query_rank or self.hidden) * wide + key + self.hidden * self.sparse.heads
