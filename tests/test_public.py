@@ -82,7 +82,6 @@ def samples() -> dict[str, object]:
                 seq=512,
                 goal="time",
                 tokens=None,
-                task="train",
                 simulate=1,
             ),
             best=best,
@@ -92,6 +91,10 @@ def samples() -> dict[str, object]:
             rejected=(),
             candidates=1,
             scored_per_s=1.0,
+        ),
+        gs.plan("gpt2", task="finetune", on="h100", global_batch=1, seq=16, simulate=1),
+        gs.plan(
+            "gpt2", task="serve", on="h100", devices=1, rate=1, input="64", answer="16", simulate=1
         ),
         gs.Refused("google-tpu-v5e", "Google TPU v5e", "It has no float64.", ""),
         *run.analysis.findings[:1],

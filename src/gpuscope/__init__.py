@@ -54,7 +54,7 @@ _WHERE = {
     "OutOfDeviceMemoryError": "gpuscope.measurement.failure",
     "parse_target": "gpuscope.hardware",
     "Plan": "gpuscope.planning.types",
-    "plan": "gpuscope.planning.search",
+    "plan": "gpuscope.planning.verb",
     "predict": "gpuscope.api",
     "predict_many": "gpuscope.api",
     "profile": "gpuscope.measurement.script.context",
@@ -66,9 +66,11 @@ _WHERE = {
     "Run": "gpuscope.run",
     "serve": "gpuscope.serving.verb",
     "Serving": "gpuscope.serving.result",
+    "ServingPlan": "gpuscope.planning.serving.types",
     "sweep": "gpuscope.api",
     "Timeline": "gpuscope.timeline.types",
     "Trial": "gpuscope.advice.results",
+    "TuningPlan": "gpuscope.planning.tuning.types",
     "UnknownNameError": "gpuscope.errors",
     "UnsupportedError": "gpuscope.errors",
     "WorkloadError": "gpuscope.errors",
@@ -115,8 +117,10 @@ if TYPE_CHECKING:
     from gpuscope.measurement.failure import OutOfDeviceMemoryError
     from gpuscope.measurement.run import measure
     from gpuscope.measurement.script.context import profile
-    from gpuscope.planning.search import plan
+    from gpuscope.planning.serving.types import ServingPlan
+    from gpuscope.planning.tuning.types import TuningPlan
     from gpuscope.planning.types import Plan
+    from gpuscope.planning.verb import plan
     from gpuscope.program.types import Program
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.run import Refused, Run

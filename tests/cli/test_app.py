@@ -69,6 +69,7 @@ SURFACE = {
         "--goal",
         "--tokens",
         "--prices",
+        "--grid",
         "--simulate",
         "--why",
         "--for",

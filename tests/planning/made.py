@@ -19,7 +19,6 @@ def asked(**given: Any) -> Question:
         "seq": 4096,
         "goal": "time",
         "tokens": None,
-        "task": "train",
         "simulate": 4,
     }
     return question_of(given.pop("model", "llama-3.1-8b"), **{**usual, **given})

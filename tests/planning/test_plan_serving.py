@@ -87,7 +87,7 @@ def test_wrong_words_are_refused() -> None:
     with pytest.raises(InvalidValueError, match="No load"):
         asked(rate=0.0)
     with pytest.raises(UnknownNameError):
-        asked(engine_name="triton")
+        asked(engine="triton")
     with pytest.raises(InvalidValueError):
         asked(slo="tpot<20")
 

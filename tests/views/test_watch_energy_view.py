@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from gpuscope.document.text import Text, render
+from gpuscope.hardware.grid import grid_factor
 from gpuscope.views.watch_energy import METHODS, energy_document, render_energy
 from gpuscope.watch.energy_of import DeviceEnergy, EnergyReport
-from gpuscope.watch.grid import grid_factor
 
 GPU = DeviceEnergy("NVIDIA H200", 0, 2.7e6, 60.0, 500.0, 690.0, "counter")
 OTHER = DeviceEnergy("NVIDIA H200", 1, 0.9e6, 90.0, 300.0, 310.0, "power")

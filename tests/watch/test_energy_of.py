@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.errors import InvalidValueError
+from gpuscope.hardware.grid import WORLD, grid_factor
 from gpuscope.measurement.sensors import Replay
 from gpuscope.measurement.sensors.types import Reading, SensorInfo
 from gpuscope.watch import energy_of
 from gpuscope.watch.energy_of import CommandError, DeviceEnergy, EnergyReport, Meter, run
-from gpuscope.watch.grid import WORLD, grid_factor
 
 H200 = SensorInfo("nvidia", 0, "NVIDIA H200", "GPU-1")
 QUICK = [sys.executable, "-c", "pass"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuscope.watch.grid import GRIDS, WORLD
+from gpuscope.hardware.grid import GRIDS, WORLD
 from gpuscope.watch.metrics import METRICS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 # What does the work is imported when the command runs, so that --help stays fast.
 
 
-_TASKS = ("train", "finetune", "serve")
-
-
 def register(app: typer.Typer) -> None:
     """Add the `plan` command to the application."""
     short = Text("Choose devices and a split to train, fine-tune or serve: time, cost, what fits.")
@@ -56,6 +53,12 @@ def plan_command(
         Path | None,
         typer.Option(metavar="FILE", help=Text("Prices of devices in a TOML file of yours.")),
     ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE", help=Text("Electricity: a country's letters, or g of CO2 a kWh.")
+        ),
+    ] = None,
     simulate: Annotated[
         int, typer.Option(help=Text("Candidates that are simulated, the best by a quick score."))
     ] = 8,
@@ -84,17 +87,16 @@ def plan_command(
     """Choose devices, parallelism, batch and settings to train, to fine-tune or to serve."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.simulating import simulating
-    from gpuscope.errors import InvalidValueError, UnknownNameError
+    from gpuscope.errors import InvalidValueError
     from gpuscope.planning.explanation import explained
     from gpuscope.planning.question import question_of, tokens_of
     from gpuscope.planning.search import search
     from gpuscope.planning.tuning.search import question_of_tuning
+    from gpuscope.planning.verb import check_task
     from gpuscope.planning.writers import WRITERS
     from gpuscope.views.i18n import choose_language
 
-    if task not in _TASKS:
-        known = Text("Plans are made for: {names}.", names=", ".join(_TASKS))
-        raise UnknownNameError(Text("task"), task, _TASKS, known)
+    check_task(task)
     whole = None if tokens is None else tokens_of(tokens)
     if task == "serve":
         if check is not None:
@@ -136,9 +138,9 @@ def plan_command(
         seq=seq,
         goal=goal,
         tokens=whole,
-        task=task,
         simulate=simulate,
         prices=prices,
+        grid=grid,
     )
     if check is not None and (why is not None or framework is not None):
         raise InvalidValueError(

@@ -96,7 +96,7 @@ def show_serving(
         input=load.input,
         answer=answer,
         slo=load.slo,
-        engine_name=load.engine,
+        engine=load.engine,
         dtype=load.dtype,
         kv_dtype=load.kv_dtype,
         simulate=simulate,

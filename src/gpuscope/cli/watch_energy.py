@@ -24,10 +24,10 @@ def run_and_tell(
         The command's exit code.
     """
     from gpuscope.atomic import check_writable
+    from gpuscope.hardware.grid import grid_factor
     from gpuscope.views.terminal import make_console
     from gpuscope.views.watch_energy import energy_document, render_energy
     from gpuscope.watch.energy_of import run
-    from gpuscope.watch.grid import grid_factor
 
     factor = grid_factor(grid)
     if output is not None:

@@ -187,7 +187,7 @@ class Tools:
             goal: time, cost or energy.
             simulate: how many of the best are simulated; each takes seconds to a minute.
         """
-        from gpuscope.planning.search import plan
+        from gpuscope.planning.verb import plan
 
         found = plan(
             model,

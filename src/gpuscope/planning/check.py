@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from gpuscope.errors import GpuscopeError
 from gpuscope.planning.choice import tied
 from gpuscope.planning.composed import composed_s
+from gpuscope.planning.neighbours import changed, near
 from gpuscope.planning.score import score
 from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.space import candidates
 from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate, Judged, Question
-from gpuscope.program.models.parallel.options import Parallelism
 
-__all__ = ["Checked", "changed", "check"]
+__all__ = ["Checked", "check"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +54,6 @@ class Checked:
             if not self.fits or (value < mine and not tied(self.plan, each, goal)):
                 return change, each
         return None
-
-
-def changed(mine: Candidate, other: Candidate) -> str | None:
-    """What one decision differs, as "tp 4 → 2"; None where more do, or where devices do.
-
-    The number of replicas and of micro-batches follows from the rest, and the sharding from whether
-    there is a pipeline.
-    """
-    if mine.cluster != other.cluster:
-        return None
-    follow = ("dp", "microbatches", "shard", "virtual")
-    names = [field.name for field in fields(Parallelism) if field.name not in follow]
-    found = [name for name in names if getattr(mine.plan, name) != getattr(other.plan, name)]
-    if mine.plan.pp == 1 or other.plan.pp == 1:
-        found = [name for name in found if name != "fsdp" or "pp" not in found]
-    if len(found) != 1:
-        return None
-    return f"{found[0]} {getattr(mine.plan, found[0])} → {getattr(other.plan, found[0])}"
 
 
 def check(
@@ -124,7 +106,7 @@ def _neighbours(question: Question, mine: Candidate) -> list[tuple[float, str, C
     Degrees are halved or doubled, no more; what surely does not fit is left out.
     """
     found = [(change, each) for each in candidates(question)[0] if (change := changed(mine, each))]
-    found = [(change, each) for change, each in found if _near(mine.plan, each.plan)]
+    found = [(change, each) for change, each in found if near(mine.plan, each.plan)]
     if not found:
         return []
     scores = score(question, [each for _, each in found])
@@ -139,9 +121,3 @@ def _neighbours(question: Question, mine: Candidate) -> list[tuple[float, str, C
             seconds = float(scores.estimate_s[n])
         known.append((seconds, change, each))
     return sorted(known, key=lambda item: (item[0], item[1]))
-
-
-def _near(mine: Parallelism, other: Parallelism) -> bool:
-    """Whether each degree is the same, half or double."""
-    pairs = [(getattr(mine, n), getattr(other, n)) for n in ("tp", "pp", "cp", "ep", "microbatch")]
-    return all(a in (b, 2 * b) or b == 2 * a for a, b in pairs)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Protocol, TypeVar
 
 from gpuscope.hardware import Cluster
 
-__all__ = ["choose", "front", "indistinct", "tied"]
+__all__ = ["choose", "front", "indistinct", "tied", "undominated"]
 
 SHARED = 0.9
 """Correlation that is assumed between the errors of two candidates on the same device: they run
@@ -67,6 +67,7 @@ class Ranked(Protocol):
 
 
 R = TypeVar("R", bound=Ranked)
+T = TypeVar("T")
 
 
 def choose(judged: Sequence[R], goal: str) -> tuple[R, tuple[R, ...]]:
@@ -109,15 +110,32 @@ def indistinct(
 
 
 def front(judged: Sequence[R]) -> tuple[R, ...]:
-    """Candidates that no other beats or equals in every known figure, quickest first."""
-    kept = [a for a in judged if not any(_beats(b, a) for b in judged)]
+    """Candidates that no other beats in time, cost and energy, quickest first."""
+    kept = undominated(judged, lambda each: (each.step_s, each.usd, each.energy_j))
     return tuple(sorted(kept, key=lambda each: each.step_s))
 
 
-def _beats(a: Ranked, b: Ranked) -> bool:
+def undominated(
+    judged: Sequence[T], figures: Callable[[T], tuple[float | None, ...]]
+) -> tuple[T, ...]:
+    """Those that no other beats or equals in every known figure, in their order.
+
+    Args:
+        judged: candidates.
+        figures: of one of them, each the smaller the better; None: not known.
+    """
+    known = [figures(each) for each in judged]
+    return tuple(
+        each
+        for each, own in zip(judged, known, strict=True)
+        if not any(_beats(other, own) for other in known)
+    )
+
+
+def _beats(a: tuple[float | None, ...], b: tuple[float | None, ...]) -> bool:
     pairs = [
         (one, other)
-        for one, other in ((a.step_s, b.step_s), (a.usd, b.usd), (a.energy_j, b.energy_j))
+        for one, other in zip(a, b, strict=True)
         if one is not None and other is not None
     ]
     return all(one <= other for one, other in pairs) and any(one < other for one, other in pairs)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuscope.document.blocks import Block, Cell, Column, Explanation, Paragraph, Section, Table
-from gpuscope.document.quantities import Bytes, Number, Seconds
+from gpuscope.document.quantities import Bytes, Seconds
 from gpuscope.document.text import Text
-from gpuscope.planning.check import changed
+from gpuscope.planning.outlook import around, energy_and_co2, holders, rivals
 from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
@@ -19,7 +19,7 @@ from gpuscope.planning.sentences import (
     what_became,
     what_it_holds,
 )
-from gpuscope.planning.types import Judged, Plan, Question, steps_of
+from gpuscope.planning.types import Judged, Neighbour, Plan, Question, steps_of
 
 __all__ = ["assumed", "command", "explained"]
 
@@ -51,7 +51,11 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
     question, best = plan.question, plan.best
     sections = [
         Section(Text("The front"), (_table(Text("No other is better in all"), plan, plan.front),)),
-        Section(Text("All that were simulated"), _neighbours(plan)),
+        rivals(plan.judged, plan.front, best),
+        Section(Text("All that were simulated"), (_simulated(plan),)),
+        _away(plan),
+        holders(best, best.candidate.words),
+        *around(plan.judged, best, question.goal, plan.least_s),
         out(plan.rejected, _judged_of(plan)),
     ]
     if why is not None:
@@ -77,6 +81,7 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
 
 def _summary(plan: Plan) -> tuple[Text, ...]:
     best, asked = plan.best, plan.question
+    steps = steps_of(asked.tokens, asked.global_batch, asked.seq)
     lines = [
         Text(
             "Take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
@@ -87,7 +92,8 @@ def _summary(plan: Plan) -> tuple[Text, ...]:
             high=Seconds(best.high_s),
         ),
         what_it_holds(best),
-        *of_the_whole(steps_of(asked.tokens, asked.global_batch, asked.seq), best),
+        *of_the_whole(steps, best),
+        *energy_and_co2(best, steps, asked.grid),
         *tied(plan.ties, plan.complete),
     ]
     return tuple(lines)
@@ -121,28 +127,45 @@ def _table(title: Text, plan: Plan, rows: Sequence[Judged]) -> Table:
     return Table(title, columns, tuple(cells), chosen)
 
 
-def _neighbours(plan: Plan) -> tuple[Block, ...]:
-    """All others against the choice, and those that are one decision away."""
-    goal, best = plan.question.goal, plan.best
-    ordered = sorted(plan.judged, key=lambda each: each.value(goal) or 0.0)
-    blocks: list[Block] = [_table(Text("The best for the goal first"), plan, ordered)]
-    mine = best.value(goal)
-    for each in ordered:
-        change = changed(best.candidate, each.candidate)
-        value = each.value(goal)
-        if each is best or change is None or not mine or value is None:
-            continue
-        blocks.append(
-            Paragraph(
-                Text(
-                    "One step away: {changed}: {more} % of the goal's figure, {peak}.",
-                    changed=change,
-                    more=Number((value / mine - 1) * 100, "+.0f"),
-                    peak=Bytes(each.peak_bytes),
-                )
-            )
+def _simulated(plan: Plan) -> Table:
+    ordered = sorted(plan.judged, key=lambda each: each.value(plan.question.goal) or 0.0)
+    return _table(Text("The best for the goal first"), plan, ordered)
+
+
+def _away(plan: Plan) -> Section:
+    """Plans one decision away from the choice: how much worse, and whether they fit."""
+    columns = (
+        Column(Text("one step away")),
+        Column(Text("the goal's figure"), "percent"),
+        Column(Text("peak memory"), "bytes"),
+        Column(Text("fits")),
+        Column(Text("figure")),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            each.change,
+            each.more,
+            each.peak_bytes,
+            _room(each),
+            Text("quick score") if each.rank is None else Text("simulated"),
         )
-    return tuple(blocks)
+        for each in plan.near
+    ]
+    title = Text("One decision from: {plan}", plan=plan.best.candidate.words)
+    note = Text("A quick score is scaled by what it was off for the choice.")
+    block: Block = Table(title, columns, tuple(rows), note=note)
+    if not rows:
+        block = Paragraph(Text("No plan that can be is one decision away."))
+    return Section(Text("Why its neighbours are worse"), (block,))
+
+
+def _room(each: Neighbour) -> Text:
+    room = Bytes(abs(each.usable_bytes - each.peak_bytes))
+    if each.peak_bytes <= each.usable_bytes:
+        return Text("with {room} left", room=room)
+    if each.rank is None:
+        return Text("not by {room}", room=room)
+    return Text("not on rank {rank} by {room}", rank=each.rank, room=room)
 
 
 def _judged_of(plan: Plan) -> Text:

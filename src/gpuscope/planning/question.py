@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.hardware import Cluster, parse_target
+from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.prices import prices_of, with_prices
 from gpuscope.planning.types import GOALS, Question, steps_of
 from gpuscope.program.models.parallel.size import TransformerSize
@@ -23,21 +24,35 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 def question_of(
     model: str,
     *,
-    on: str | Sequence[str],
-    devices: str | int | Sequence[int],
-    global_batch: int,
-    seq: int,
-    goal: str,
-    tokens: float | None,
-    task: str,
-    simulate: int,
+    on: str | Sequence[str] = "h200",
+    devices: str | int | Sequence[int] = 8,
+    global_batch: int = 64,
+    seq: int = 4096,
+    goal: str = "time",
+    tokens: float | None = None,
+    simulate: int = 8,
     prices: Path | None = None,
+    grid: str | None = None,
 ) -> Question:
-    """Check everything; arguments and errors as `gpuscope.planning.search.plan`."""
-    if task != "train":
-        raise UnknownNameError(
-            Text("task"), task, ("train",), Text("Plans are made for: {names}.", names="train")
-        )
+    """Check everything.
+
+    Args:
+        model: name of a built-in decoder.
+        on: devices of the catalogue, "h100,h200".
+        devices: how many: 8, "1..8" (powers of two), or several.
+        global_batch: sequences of a step of the whole job.
+        seq: tokens of a sequence.
+        goal: "time", "cost" or "energy".
+        tokens: of the whole training.
+        simulate: how many candidates are simulated.
+        prices: a file with prices of devices (`gpuscope.planning.prices`); others are the
+            catalogue's.
+        grid: the electricity's: a country's two letters, or grams of CO2 a kWh; None: the world's.
+
+    Raises:
+        UnknownNameError: no such model, device, goal or grid.
+        InvalidValueError: numbers that cannot be.
+    """
     check_goal(goal)
     for name, value in (("global_batch", global_batch), ("seq", seq), ("simulate", simulate)):
         positive(name, value)
@@ -52,6 +67,7 @@ def question_of(
         goal=goal,
         tokens=tokens,
         simulated=simulate,
+        grid=grid_factor(grid),
     )
     steps_of(question.tokens, question.global_batch, question.seq)
     return question
@@ -94,7 +110,7 @@ def clusters_of(
     """Every device in every number asked for.
 
     Args:
-        on, devices, prices: as `gpuscope.planning.search.plan` takes them.
+        on, devices, prices: as `question_of` takes them.
         goal: "cost" needs the price of each.
 
     Raises:

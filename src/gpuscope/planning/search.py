@@ -1,24 +1,23 @@
-"""`gs.plan`: candidates, their score, the best of them simulated, one chosen."""
+"""Training: candidates, their score, the best of them simulated, one chosen."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, MissingPackageError
 from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
-from gpuscope.planning.question import question_of
+from gpuscope.planning.neighbours import neighbours
 from gpuscope.planning.score import Scores, score
 from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.space import candidates
 from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate, Judged, Plan, Question, Rejected
 
-__all__ = ["plan", "search"]
+__all__ = ["search"]
 
 TRIES = 2
 """Candidates that may be simulated for each one that is wanted, since some do not fit."""
@@ -32,64 +31,15 @@ SPLITS = 8
 OnCandidate = Callable[[int, int, Candidate], None]
 
 
-def plan(
-    model: str,
-    *,
-    on: str | Sequence[str] = "h200",
-    devices: str | int | Sequence[int] = 8,
-    global_batch: int = 64,
-    seq: int = 4096,
-    goal: str = "time",
-    tokens: float | None = None,
-    task: str = "train",
-    simulate: int = 8,
-    prices: Path | None = None,
-    on_candidate: OnCandidate | None = None,
-) -> Plan:
-    """What to train a built-in model on, and how.
-
-    Args:
-        model: name of a built-in decoder.
-        on: devices of the catalogue, "h100,h200".
-        devices: how many: 8, "1..8" (powers of two), or several.
-        global_batch: sequences of a step of the whole job.
-        seq: tokens of a sequence.
-        goal: "time", "cost" or "energy".
-        tokens: of the whole training.
-        task: "train".
-        simulate: how many candidates are simulated.
-        prices: a file with prices of devices (`gpuscope.planning.prices`); others are the
-            catalogue's.
-        on_candidate: told of each before it is simulated: number, how many, which.
-
-    Raises:
-        UnknownNameError: no such model, device, goal or task.
-        InvalidValueError: numbers that cannot be.
-        DoesNotFitError: nothing fits; says what is least short.
-    """
-    return search(
-        question_of(
-            model,
-            on=on,
-            devices=devices,
-            global_batch=global_batch,
-            seq=seq,
-            goal=goal,
-            tokens=tokens,
-            task=task,
-            simulate=simulate,
-            prices=prices,
-        ),
-        on_candidate,
-    )
-
-
 def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
     """Answer a checked question; interrupted, with the best so far.
 
     Args:
         question: what `question_of` gave.
-        on_candidate: as `plan` takes it.
+        on_candidate: told of each before it is simulated: number, how many, which.
+
+    Raises:
+        DoesNotFitError: nothing fits; says what is least short.
     """
     found, rejected = candidates(question)
     begin = time.perf_counter()
@@ -101,6 +51,7 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
     order = _by_cluster(question, found, scores, order, steps)
     simulator, complete, tried = Simulator(question), True, 0
     judged: list[Judged] = []
+    full: list[Judged] = []
     wanted = question.simulated
     for position in order:
         if len(judged) == wanted or tried == TRIES * wanted:
@@ -122,6 +73,7 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
             rejected.append(_out(found[position], "layout", error.what))
             continue
         if each.fits < question.certainty:
+            full.append(each)
             rejected.append(_out(each.candidate, "memory", _too_full(each)))
         else:
             judged.append(each)
@@ -139,6 +91,8 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
         candidates=len(found),
         scored_per_s=rate,
         complete=complete,
+        near=neighbours(best, (*judged, *full), found, scores, steps, question.goal),
+        least_s=float(scores.least_s[found.index(best.candidate)]),
     )
 
 

@@ -14,12 +14,12 @@ from gpuscope.api import recost
 from gpuscope.capturing import capture_job
 from gpuscope.planning.types import Candidate, Judged, Question
 from gpuscope.program.models.settings import WorkloadOptions
-from gpuscope.program.types import Program
+from gpuscope.program.types import Category, Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.recost import Recosted
 from gpuscope.timeline.recost_ranks import RecostedJob
 
-__all__ = ["Simulator", "figures", "probability_to_fit"]
+__all__ = ["Simulator", "figures", "peak_of", "probability_to_fit"]
 
 MEMORY_ERROR = 0.02
 """Standard deviation of the predicted peak, as a share: docs/accuracy.md has a mean error of 0.7 %
@@ -59,7 +59,7 @@ class Simulator:
             ends = zip(figures(short, plan.world_size), figures(long, plan.world_size), strict=True)
             reach = (plan.microbatches - one) / (two - one)
             step_s, low_s, high_s, energy_j = (a + reach * (b - a) for a, b in ends)
-        peak = _peak(long)
+        peak, rank, held = peak_of(long)
         usable = cluster.device.memory_usable_bytes
         price = cluster.price_usd_per_hour
         return Judged(
@@ -69,6 +69,8 @@ class Simulator:
             low_s=low_s,
             high_s=high_s,
             peak_bytes=peak,
+            rank=rank,
+            held=held,
             usable_bytes=usable,
             fits=probability_to_fit(peak, usable),
             energy_j=None if isnan(energy_j) else energy_j,
@@ -98,8 +100,10 @@ def figures(found: Recosted | RecostedJob, world: int) -> tuple[float, float, fl
     return found.step_time_s, low, high, nan if energy is None else energy
 
 
-def _peak(found: Recosted | RecostedJob) -> int:
-    if isinstance(found, Recosted):
-        return found.peak_memory_bytes or 0
-    fullest = found.fullest
-    return 0 if fullest is None else fullest.peak_memory_bytes or 0
+def peak_of(found: Recosted | RecostedJob) -> tuple[int, int, tuple[tuple[Category, int], ...]]:
+    """Bytes of the fullest rank, which it is, and what holds them."""
+    fullest = found if isinstance(found, Recosted) else found.fullest
+    if fullest is None:
+        return 0, 0, ()
+    rank = 0 if isinstance(fullest, Recosted) else fullest.rank
+    return fullest.peak_memory_bytes or 0, rank, fullest.at_peak

@@ -10,10 +10,22 @@ from gpuscope.document.quantities import Number, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Cluster
+from gpuscope.hardware.grid import WORLD, GridFactor
 from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.program.types import Category
 
-__all__ = ["GOALS", "Candidate", "Judged", "Plan", "Question", "Rejected", "Simulated", "counted"]
+__all__ = [
+    "GOALS",
+    "Candidate",
+    "Judged",
+    "Neighbour",
+    "Plan",
+    "Question",
+    "Rejected",
+    "Simulated",
+    "counted",
+]
 
 GOALS = ("time", "cost", "energy")
 
@@ -32,6 +44,7 @@ class Question:
         tokens: of the whole training; None: one step is what counts.
         certainty: least probability to fit.
         simulated: how many candidates are simulated.
+        grid: what the electricity brings about.
     """
 
     model: str
@@ -43,6 +56,7 @@ class Question:
     tokens: float | None = None
     certainty: float = 0.95
     simulated: int = 8
+    grid: GridFactor = WORLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +149,8 @@ class Simulated:
         fits: probability that it fits.
         energy_j: of a step, all devices; None where the power is not known.
         usd: of a step; None where no price is known.
+        rank: the fullest.
+        held: its bytes by category at the peak, largest first; empty where they are not known.
     """
 
     scored_s: float
@@ -146,6 +162,8 @@ class Simulated:
     fits: float
     energy_j: float | None
     usd: float | None
+    rank: int = 0
+    held: tuple[tuple[Category, int], ...] = ()
 
     def value(self, goal: str) -> float | None:
         """What the goal makes small: seconds, dollars or joules of a step."""
@@ -157,6 +175,27 @@ class Judged(Simulated):
     """A candidate of a training that was simulated."""
 
     candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """A plan one decision away from the choice.
+
+    Attributes:
+        change: the decision: "tp 4 → 2".
+        candidate: the plan.
+        more: of the goal's figure, as a share of the choice's; None where it is not known.
+        peak_bytes: of the fullest rank.
+        usable_bytes: of a device.
+        rank: the fullest; None where it was not simulated.
+    """
+
+    change: str
+    candidate: Candidate
+    more: float | None
+    peak_bytes: float
+    usable_bytes: int
+    rank: int | None
 
 
 def counted(rejected: Sequence[Rejected]) -> Mapping[str, int]:
@@ -175,6 +214,8 @@ class Plan:
         ties: candidates that cannot be told from the best, it included; the simplest is the best.
         front: those that no other beats in time, cost and energy, quickest first.
         judged: all that were simulated and fit.
+        near: those one decision away from the best, the best for the goal first.
+        least_s: no step of the best can be quicker: its arithmetic at the devices' peak.
         rejected: all that are out.
         candidates: how many were considered, impossible ones not counted.
         scored_per_s: how many were scored in a second.
@@ -190,6 +231,8 @@ class Plan:
     candidates: int
     scored_per_s: float
     complete: bool = True
+    near: tuple[Neighbour, ...] = ()
+    least_s: float | None = None
 
     def __repr__(self) -> str:
         best = self.best.candidate

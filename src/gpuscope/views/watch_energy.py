@@ -14,9 +14,10 @@ from rich.text import Text
 from gpuscope.document import format as units
 from gpuscope.document.text import Text as Said
 from gpuscope.document.text import render, verbatim
+from gpuscope.hardware.grid import JOULES_PER_KWH
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import Bar, bars, left, right, table
-from gpuscope.watch.energy_of import JOULES_PER_KWH, DeviceEnergy, EnergyReport, Method
+from gpuscope.watch.energy_of import DeviceEnergy, EnergyReport, Method
 
 SCHEMA = "gpuscope.energy"
 VERSION = 1

@@ -24,14 +24,12 @@ from typing import Literal
 from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InvalidValueError
+from gpuscope.hardware.grid import JOULES_PER_KWH, WORLD, GridFactor
 from gpuscope.measurement.sensors import energy_between, open_sensor
 from gpuscope.measurement.sensors.energy import MIN_WINDOW_S, UPDATE_S
 from gpuscope.measurement.sensors.types import Reading, Sensor
-from gpuscope.watch.grid import WORLD, GridFactor
 from gpuscope.watch.sampler import open_devices
 from gpuscope.watch.source import check_interval
-
-JOULES_PER_KWH = 3.6e6
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit codes of shells for a command that is not there, or may not be run (POSIX, sh)."""
@@ -115,7 +113,7 @@ class EnergyReport:
     def co2_g(self) -> float | None:
         """Grams of CO2 equivalent, by the grid's factor."""
         energy_j = self.energy_j
-        return None if energy_j is None else energy_j / JOULES_PER_KWH * self.grid.g_per_kwh
+        return None if energy_j is None else self.grid.grams(energy_j)
 
     @property
     def cost_usd(self) -> float | None:

@@ -110,6 +110,11 @@ def pages(tmp_path_factory) -> Pages:
 
     served = gs.serve("llama-3.1-8b", "h200", rate=25, requests=300, input="100..2000")
     write_explanation(story(served), paths["serving"], "en")
+    from gpuscope.planning.explanation import explained
+
+    chosen = gs.plan("gpt2", on="h200", devices="1..2", global_batch=2, seq=128, simulate=3)
+    write_explanation(explained(chosen, "recompute=full", "torchrun"), paths["plan"], "en")
+
     from gpuscope.learn.lessons import book
 
     write_book(book(), paths["book"], "en")

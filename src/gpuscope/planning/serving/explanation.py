@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import exp
 
-from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
+from gpuscope.document.blocks import Axis, Cell, Column, Explanation, Mark, Section, Table
 from gpuscope.document.quantities import Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
+from gpuscope.planning.outlook import SIGMAS, against
 from gpuscope.planning.sentences import bound_to, out, starts, tied, what_became
 from gpuscope.planning.serving.launch import launch_line
+from gpuscope.planning.serving.steady import ERROR
 from gpuscope.planning.serving.types import Offered, ServingPlan
 
 __all__ = ["explained_serving"]
@@ -47,6 +51,7 @@ def explained_serving(
         judged=len(plan.judged),
     )
     sections = [
+        *_rivals(plan),
         Section(Text("All that were simulated"), (_table(plan, plan.judged),)),
         out(plan.rejected, note),
     ]
@@ -135,6 +140,31 @@ def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
     chosen = tuple(n for n, each in enumerate(rows) if each is plan.best)
     note = Text("Can serve: requests a second at most, of those that come.")
     return Table(Text("The cheapest first"), columns, tuple(cells), chosen, note=note)
+
+
+def _rivals(plan: ServingPlan) -> tuple[Section, ...]:
+    """What each costs against its TPOT, with its interval; nothing without prices."""
+    rows = [each for each in plan.judged if each.usd_per_million is not None]
+    taken = plan.best or plan.nearest
+    if not rows or taken is None or taken.usd_per_million is None:
+        return ()
+    places = [(each.usd_per_million or 0.0, each.tpot_s) for each in rows]
+    reach = exp(ERROR * SIGMAS)
+    block = against(
+        Text("TPOT against cost; each bar is an 80 % interval"),
+        Axis(Text("a million tokens"), "USD", True),
+        Axis(Text("TPOT"), "s"),
+        places,
+        [(x, y / reach, y * reach) for x, y in places],
+        [(each.usd_per_million or 0.0, each.tpot_s) for each in plan.front],
+        (taken.usd_per_million, taken.tpot_s),
+    )
+    limits = tuple(
+        Mark(Text("limit"), y=limit.seconds, role="bad")
+        for limit in plan.question.limits
+        if limit.metric == "tpot"
+    )
+    return (Section(Text("All against all"), (replace(block, marks=(*block.marks, *limits)),)),)
 
 
 def _outcome(each: Offered) -> Text:

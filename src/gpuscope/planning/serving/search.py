@@ -11,6 +11,7 @@ from gpuscope.document.quantities import Number, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
 from gpuscope.hardware import Cluster
+from gpuscope.planning.choice import undominated
 from gpuscope.planning.question import clusters_of, size_of
 from gpuscope.planning.serving.steady import (
     ERROR,
@@ -23,7 +24,7 @@ from gpuscope.planning.serving.steady import (
 from gpuscope.planning.serving.types import Offered, ServingChoice, ServingPlan, ServingQuestion
 from gpuscope.planning.types import Rejected
 from gpuscope.program.models.settings import positive
-from gpuscope.serving.engine import engine
+from gpuscope.serving.engine import engine as profile_of
 from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.simulate import Deployment, deploy
@@ -45,13 +46,13 @@ OnChoice = Callable[[int, int, ServingChoice], None]
 def question_of_serving(
     model: str,
     *,
-    on: str | Sequence[str],
-    devices: str | int | Sequence[int],
-    rate: float,
+    on: str | Sequence[str] = "h200",
+    devices: str | int | Sequence[int] = 8,
+    rate: float = 0.0,
     input: str = "1024",
     answer: str = "256",
     slo: str | None = None,
-    engine_name: str = "vllm",
+    engine: str = "vllm",
     dtype: str = "bfloat16",
     kv_dtype: str = "bfloat16",
     simulate: int = 3,
@@ -61,11 +62,11 @@ def question_of_serving(
 
     Args:
         model: name of a built-in decoder.
-        on, devices, prices: as `gpuscope.planning.search.plan` takes them.
+        on, devices, prices: as `gpuscope.planning.question.question_of` takes them.
         rate: requests each second.
         input, answer: tokens of a prompt and of an answer, as `serve` takes them.
         slo: limits: "ttft<1s,tpot<20ms".
-        engine_name: of the profile.
+        engine: name of the profile.
         dtype, kv_dtype: that may be taken, separated by commas.
         simulate: how many candidates are simulated.
 
@@ -79,12 +80,12 @@ def question_of_serving(
             Text("What has to be served decides how many devices it takes."),
             Text("Type for example: --rate 6"),
         )
-    engine(engine_name)
+    profile_of(engine)
     return ServingQuestion(
         model=model,
         size=size_of(model),
         clusters=clusters_of(on, devices, prices),
-        engine=engine_name,
+        engine=engine,
         prompt=max(1, round(parse_lengths(input).mean)),
         answer=max(1, round(parse_lengths(answer).mean)),
         rate_per_s=rate,
@@ -147,6 +148,8 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
         question=question,
         best=sure[0] if sure else None,
         nearest=None if sure else max(judged, key=lambda each: each.feasible, default=None),
+        ties=tuple(each for each in sure if each.choice.cluster == sure[0].choice.cluster),
+        front=undominated(judged, lambda e: (e.usd_per_million, e.tpot_s, e.ttft_s)),
         judged=tuple(judged),
         rejected=tuple(rejected),
         candidates=len(offered) + len(rejected) - len(left),
@@ -156,7 +159,7 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
 
 def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
     """Every way to use every cluster; settings of an iteration beside the engine's own."""
-    profile = engine(question.engine)
+    profile = profile_of(question.engine)
     tokens = sorted({*MAX_TOKENS, profile.max_tokens})
     sequences = sorted({*MAX_SEQUENCES, profile.max_sequences})
     for cluster in question.clusters:
@@ -170,7 +173,7 @@ def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
 
 
 def _deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:
-    profile = engine(question.engine)
+    profile = profile_of(question.engine)
     return deploy(
         question.model,
         question.size,
@@ -243,7 +246,7 @@ def _order(question: ServingQuestion, each: Offered) -> tuple[object, ...]:
     sure = each.feasible >= question.certainty
     price = each.usd_per_million
     cost = (price is None, price or 0.0) if sure else (False, -each.feasible)
-    profile, choice = engine(question.engine), each.choice
+    profile, choice = profile_of(question.engine), each.choice
     other = (choice.max_tokens != profile.max_tokens) + (
         choice.max_sequences != profile.max_sequences
     )

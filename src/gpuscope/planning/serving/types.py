@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuscope.document.printable import short_repr
+from gpuscope.document.text import Text
+from gpuscope.errors import DoesNotFitError
 from gpuscope.hardware import Cluster
 from gpuscope.planning.types import Rejected, counted
 from gpuscope.program.models.parallel.size import TransformerSize
@@ -110,6 +112,8 @@ class ServingPlan:
         question: what was asked.
         best: the cheapest that is sure enough; None where none is.
         nearest: the surest of all, where none is sure enough.
+        ties: those on the cluster of the best, which cost as much and are sure enough, too.
+        front: those that no other beats in cost, TPOT and TTFT, the cheapest first.
         judged: all that were simulated, the cheapest first.
         rejected: all that are out.
         candidates: how many were scored.
@@ -119,12 +123,37 @@ class ServingPlan:
     question: ServingQuestion
     best: Offered | None
     nearest: Offered | None
+    ties: tuple[Offered, ...]
+    front: tuple[Offered, ...]
     judged: tuple[Offered, ...]
     rejected: tuple[Rejected, ...]
     candidates: int
     complete: bool = True
 
+    def __repr__(self) -> str:
+        taken = self.best or self.nearest
+        return short_repr(self, repr(taken.choice) if taken else "nothing")
+
     @property
     def counts(self) -> Mapping[str, int]:
         """Rejected candidates by kind."""
         return counted(self.rejected)
+
+    def to(self, framework: str) -> str:
+        """The line that starts the best, or the nearest where none is sure enough.
+
+        Args:
+            framework: "vllm" or "sglang".
+
+        Raises:
+            UnknownNameError: no such framework.
+            DoesNotFitError: none can keep up.
+        """
+        from gpuscope.planning.serving.launch import launch_line
+
+        taken = self.best or self.nearest
+        if taken is None:
+            raise DoesNotFitError(
+                Text("None of these can serve that many requests: ask for more devices.")
+            )
+        return launch_line(self.question.model, taken.choice, framework)

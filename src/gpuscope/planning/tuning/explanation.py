@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
 from gpuscope.document.quantities import Bytes, Percent, Seconds
-from gpuscope.document.text import Text, verbatim
+from gpuscope.document.text import Text
+from gpuscope.planning.outlook import around, energy_and_co2, holders, rivals
 from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
@@ -19,7 +20,6 @@ from gpuscope.planning.sentences import (
 )
 from gpuscope.planning.tuning.types import Shortfall, TuningPlan, Weighed
 from gpuscope.planning.types import steps_of
-from gpuscope.program.types import HOLDERS
 
 __all__ = ["explained_tuning"]
 
@@ -56,10 +56,14 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
     if plan.judged:
         ordered = sorted(plan.judged, key=lambda each: each.value(question.goal) or 0.0)
         sections.append(Section(Text("What fits"), (_table(plan, ordered),)))
+    if plan.best is not None:
+        sections.append(rivals(plan.judged, plan.front, plan.best))
     if plan.short:
         sections.append(Section(Text("What does not fit"), (_table(plan, plan.short),)))
     if shown is not None:
-        sections.append(Section(Text("What holds the memory"), (_held(shown),)))
+        sections.append(holders(shown, shown.candidate.words))
+    if plan.best is not None:
+        sections += around(plan.judged, plan.best, question.goal)
     if plan.would_fit:
         sections.append(Section(Text("What would make it fit"), (_fitting(plan.would_fit),)))
     note = Text(
@@ -92,6 +96,7 @@ def _summary(plan: TuningPlan) -> tuple[Text, ...]:
     best, asked = plan.best, plan.question
     if best is None:
         return _nothing_fits(plan)
+    steps = steps_of(asked.tokens, asked.global_batch, asked.seq)
     lines = [
         Text(
             "It fits: take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
@@ -102,7 +107,8 @@ def _summary(plan: TuningPlan) -> tuple[Text, ...]:
             high=Seconds(best.high_s),
         ),
         what_it_holds(best),
-        *of_the_whole(steps_of(asked.tokens, asked.global_batch, asked.seq), best),
+        *of_the_whole(steps, best),
+        *energy_and_co2(best, steps, asked.grid),
         *tied(plan.ties, plan.complete),
     ]
     return tuple(lines)
@@ -165,13 +171,6 @@ def _table(plan: TuningPlan, rows: Sequence[Weighed]) -> Table:
     ]
     chosen = tuple(n for n, each in enumerate(rows) if each is plan.best)
     return Table(Text("The best for the goal first"), columns, tuple(cells), chosen)
-
-
-def _held(shown: Weighed) -> Table:
-    columns = (Column(Text("holder")), Column(Text("at the peak"), "bytes"))
-    rows = tuple((HOLDERS[name], count) for name, count in shown.held)
-    note = Text("{total} on the fullest rank.", total=Bytes(shown.peak_bytes))
-    return Table(verbatim(shown.candidate.words), columns, rows, note=note)
 
 
 def _fitting(found: Sequence[Shortfall]) -> Table:

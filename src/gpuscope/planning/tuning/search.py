@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, UnknownNameError
+from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.choice import choose, front
 from gpuscope.planning.question import check_goal, clusters_of, size_of
 from gpuscope.planning.simulate import probability_to_fit
@@ -20,7 +21,7 @@ from gpuscope.planning.types import Rejected, steps_of
 from gpuscope.program.models.settings import positive
 from gpuscope.program.models.tuning import METHODS, projections_of
 
-__all__ = ["plan_tuning", "question_of_tuning", "search_tuning"]
+__all__ = ["question_of_tuning", "search_tuning"]
 
 HOPELESS = 1.2
 """A quick peak of so many times a device's memory is not simulated: held against the simulator's on
@@ -32,8 +33,8 @@ OnCandidate = Callable[[int, int, Tuned], None]
 def question_of_tuning(
     model: str,
     *,
-    on: str | Sequence[str],
-    devices: str | int | Sequence[int],
+    on: str | Sequence[str] = "h200",
+    devices: str | int | Sequence[int] = 1,
     method: str = "lora",
     rank: int = 16,
     targets: str = "all-linear",
@@ -43,8 +44,9 @@ def question_of_tuning(
     tokens: float | None = None,
     simulate: int = 6,
     prices: Path | None = None,
+    grid: str | None = None,
 ) -> TuningQuestion:
-    """Check everything; arguments as `gpuscope.planning.search.plan`, and:
+    """Check everything; arguments as `gpuscope.planning.question.question_of`, and:
 
     Args:
         method: "lora", or several: "lora,qlora,full".
@@ -80,20 +82,8 @@ def question_of_tuning(
         goal=goal,
         tokens=tokens,
         simulated=simulate,
+        grid=grid_factor(grid),
     )
-
-
-def plan_tuning(
-    model: str, *, on_candidate: OnCandidate | None = None, **asked: object
-) -> TuningPlan:
-    """What to fine-tune a built-in model on, and how.
-
-    Args:
-        model: name of a built-in decoder.
-        on_candidate: told of each before it is simulated: number, how many, which.
-        asked: the rest of `question_of_tuning`.
-    """
-    return search_tuning(question_of_tuning(model, **asked), on_candidate)  # type: ignore[arg-type]
 
 
 def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = None) -> TuningPlan:
@@ -101,7 +91,7 @@ def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = N
 
     Args:
         question: what `question_of_tuning` gave.
-        on_candidate: as `plan_tuning` takes it.
+        on_candidate: told of each before it is simulated: number, how many, which.
     """
     found, rejected = candidates(question)
     scores = {each: estimate(question.size, question.seq, each) for each in found}

@@ -7,10 +7,10 @@ from math import isnan
 
 from gpuscope.api import recost
 from gpuscope.capturing import capture_job
-from gpuscope.planning.simulate import figures, probability_to_fit
+from gpuscope.planning.simulate import figures, peak_of, probability_to_fit
 from gpuscope.planning.tuning.score import estimate
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion, Weighed
-from gpuscope.program.types import Category, Program
+from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.recost import Recosted
 from gpuscope.timeline.recost_ranks import RecostedJob
@@ -43,7 +43,7 @@ class Simulator:
             short = figures(self._step(each, seq, 1, memory=False), each.devices)
             ends = zip(short, (step_s, low_s, high_s, energy_j), strict=True)
             step_s, low_s, high_s, energy_j = (a + (many - 1) * (b - a) for a, b in ends)
-        peak, held = _peak(long)
+        peak, rank, held = peak_of(long)
         usable, price = each.cluster.device.memory_usable_bytes, each.cluster.price_usd_per_hour
         quick = estimate(self.question.size, seq, each)
         return Weighed(
@@ -54,6 +54,7 @@ class Simulator:
             low_s=low_s,
             high_s=high_s,
             peak_bytes=peak,
+            rank=rank,
             held=held,
             usable_bytes=usable,
             fits=probability_to_fit(peak, usable),
@@ -68,7 +69,7 @@ class Simulator:
             GpuscopeError: the program cannot run on this device.
         """
         many = min(2, each.tuning.microbatches)
-        return _peak(self._step(each, seq, many, memory=True))[0]
+        return peak_of(self._step(each, seq, many, memory=True))[0]
 
     def _step(
         self, each: Tuned, seq: int, microbatches: int, *, memory: bool
@@ -79,11 +80,3 @@ class Simulator:
         if options not in self._captured:
             self._captured[options] = capture_job(self.question.model, each.cluster, options)
         return recost(self._captured[options], each.cluster, memory=memory)
-
-
-def _peak(found: Recosted | RecostedJob) -> tuple[int, tuple[tuple[Category, int], ...]]:
-    """Bytes of the fullest rank, and what holds them."""
-    fullest = found if isinstance(found, Recosted) else found.fullest
-    if fullest is None:
-        return 0, ()
-    return fullest.peak_memory_bytes or 0, fullest.at_peak

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuscope.document.printable import short_repr
+from gpuscope.document.text import Text
+from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
+from gpuscope.hardware.grid import WORLD, GridFactor
 from gpuscope.planning.types import Rejected, Simulated, counted
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.models.tuning import FineTuning
-from gpuscope.program.types import Category
 
 __all__ = ["Shortfall", "Tuned", "TuningPlan", "TuningQuestion", "Weighed"]
 
@@ -32,6 +34,7 @@ class TuningQuestion:
         tokens: of the whole fine-tuning; None: one step is what counts.
         certainty: least probability to fit.
         simulated: how many candidates are simulated.
+        grid: what the electricity brings about.
     """
 
     model: str
@@ -46,6 +49,7 @@ class TuningQuestion:
     tokens: float | None = None
     certainty: float = 0.95
     simulated: int = 6
+    grid: GridFactor = WORLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +115,10 @@ class Weighed(Simulated):
     Attributes:
         candidate: what was.
         scored_bytes: peak by the quick score.
-        held: bytes by category at the simulated peak, largest first.
     """
 
     candidate: Tuned
     scored_bytes: float
-    held: tuple[tuple[Category, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,23 @@ class TuningPlan:
     candidates: int
     complete: bool = True
 
+    def __repr__(self) -> str:
+        taken = self.best
+        return short_repr(self, repr(taken.candidate) if taken else "nothing")
+
     @property
     def counts(self) -> Mapping[str, int]:
         """Rejected candidates by kind."""
         return counted(self.rejected)
+
+    def to(self, framework: str) -> str:
+        """Refused: no file is written for fine-tuning.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(
+            Text("Fine-tuning plans are not written for {framework}.", framework=framework),
+            Text("--for knows training in full, and serving."),
+            Text("Leave it out."),
+        )

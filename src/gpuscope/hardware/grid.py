@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
 
+JOULES_PER_KWH = 3.6e6
+
 SOURCE = "Ember, Yearly Electricity Data"
 
 
@@ -34,6 +36,10 @@ class GridFactor:
     g_per_kwh: float
     year: int | None
     source: str
+
+    def grams(self, energy_j: float) -> float:
+        """Grams of CO2 equivalent of so much energy."""
+        return energy_j / JOULES_PER_KWH * self.g_per_kwh
 
 
 def _ember(code: str, place: Text, g_per_kwh: float, year: int = 2023) -> GridFactor:

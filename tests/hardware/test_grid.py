@@ -8,7 +8,7 @@ import pytest
 
 from gpuscope.document.text import render
 from gpuscope.errors import InvalidValueError, UnknownNameError
-from gpuscope.watch.grid import GRIDS, WORLD, grid_factor
+from gpuscope.hardware.grid import GRIDS, WORLD, grid_factor
 
 
 def test_the_default_is_the_world_and_says_so() -> None:

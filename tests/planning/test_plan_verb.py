@@ -1,0 +1,41 @@
+"""`gs.plan` for each task, and what a task does not ask."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpuscope as gs
+from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from gpuscope.planning.tuning.types import TuningPlan
+
+ASKED = {"on": "h100", "devices": 1}
+
+
+def test_a_serving_plan_has_what_every_plan_has() -> None:
+    plan = gs.plan(
+        "llama-3.1-8b", task="serve", **ASKED, rate=2, answer="64", slo="tpot<50ms", simulate=2
+    )
+    assert plan.best in plan.ties
+    assert plan.best in plan.front
+    assert set(plan.ties) <= set(plan.judged)
+    assert sum(plan.counts.values()) == len(plan.rejected)
+    assert "vllm serve llama-3.1-8b" in plan.to("vllm")
+    with pytest.raises(UnknownNameError):
+        plan.to("torchtitan")
+
+
+def test_a_fine_tuning_plan_says_what_is_not_written() -> None:
+    nothing = gs.plan("gpt2-xl", task="finetune", **ASKED, global_batch=1, seq=16, simulate=1)
+    assert isinstance(nothing, TuningPlan)
+    with pytest.raises(UnsupportedError, match="not written for torchtitan"):
+        nothing.to("torchtitan")
+
+
+def test_what_a_task_does_not_ask_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="does not ask for rate") as told:
+        gs.plan("gpt2", rate=6)
+    assert "global_batch" in str(told.value.why)
+    with pytest.raises(UnknownNameError, match="dream"):
+        gs.plan("gpt2", task="dream")  # type: ignore[call-overload]
+    with pytest.raises(InvalidValueError, match="No load"):
+        gs.plan("gpt2", task="serve")
