@@ -33,10 +33,10 @@ def test_a_file_changes_the_price_of_its_devices_alone(tmp_path: Path) -> None:
 
 def test_a_device_without_a_price_can_be_given_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="is not known") as error:
-        asked(on="mi300x", goal="cost")
+        asked(on="mi325x", goal="cost")
     assert "--prices FILE" in str(error.value.next_step)
-    given = _file(tmp_path, ROW.replace("h200", "mi300x"))
-    assert asked(on="mi300x", goal="cost", prices=given).clusters[0].price_usd_per_hour == 20.0
+    given = _file(tmp_path, ROW.replace("h200", "mi325x"))
+    assert asked(on="mi325x", goal="cost", prices=given).clusters[0].price_usd_per_hour == 20.0
 
 
 def test_the_age_of_a_price_is_told(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_age_of_a_price_is_told(tmp_path: Path) -> None:
 def test_a_price_of_no_known_day_says_so_and_none_says_nothing() -> None:
     today = datetime.date(2026, 11, 24)
     assert "no known day" in str(told([device("a100-80gb-pcie")], today)[1])
-    assert told([device("mi300x")], today) == ()
+    assert told([device("mi325x")], today) == ()
 
 
 @pytest.mark.parametrize(
