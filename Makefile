@@ -104,9 +104,12 @@ validate-gpu: $(STAMP)
 	$(BIN)/python validation/gpu.py
 
 # From the recordings, no GPU: kernels that no constant has seen, then whole models and the pages.
-# Serving points that others measured (POINTS: their CSV, not part of this project), no GPU.
+# Serving points that others measured (POINTS: their CSV; LLMSERVINGSIM: a copy of that repository;
+# neither is part of this project), and the recorded runs of vLLM; no GPU.
 validate-serving: $(STAMP)
-	$(BIN)/python validation/serving.py $(POINTS) --write
+	$(if $(POINTS),$(BIN)/python validation/serving.py $(POINTS) --write)
+	$(if $(LLMSERVINGSIM),$(BIN)/python validation/scheduler_alone.py $(LLMSERVINGSIM) --write)
+	$(BIN)/python validation/served_requests.py --write
 
 validate: $(STAMP)
 	$(BIN)/python validation/kinds.py
