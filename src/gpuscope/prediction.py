@@ -260,10 +260,19 @@ def _completed(
     usable = costed.memory.capacity_bytes
     whose = catalogue_host(constants, run.step_time_s, run.host_busy_s, run.device_busy_s)
     assumptions = (*((whose,) if whose else ()), *costed.limited.assumptions, *assumptions)
+    interval_s = run.step_time_interval_s
+    if ":" in run.device_id:
+        from gpuscope.hardware.shares import widened
+
+        low, high, why = widened(
+            run.device_id, run.step_time_s, *interval_s, run.device_busy_s or 0.0
+        )
+        interval_s, assumptions = (low, high), (*((why,) if why else ()), *assumptions)
     measured = constants.distance is Distance.SAME_DEVICE and not costed.program.compiled
     origin = "calibrated" if measured else "estimated"
     return replace(
         run,
+        step_time_interval_s=interval_s,
         peak_memory_bytes=costed.memory.peak_allocated_bytes,
         reserved_memory_bytes=costed.memory.peak_reserved_bytes,
         energy_j=_energy_j(run.analysis),

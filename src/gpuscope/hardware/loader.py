@@ -248,9 +248,12 @@ def _limits(name: str) -> LimitsFile:
 def _device_by_id(device_id: str) -> Device:
     whole, colon, part = device_id.partition(":")
     if colon:
+        from gpuscope.hardware.shares import share_named, share_of
         from gpuscope.hardware.slices import slice_of
 
-        return slice_of(_device_by_id(whole), part)
+        share = share_named(part)
+        of_whole = _device_by_id(whole)
+        return slice_of(of_whole, part) if share is None else share_of(of_whole, share)
     return load_device(CATALOGUE / "devices" / f"{device_id}.toml")
 
 

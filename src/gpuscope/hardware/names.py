@@ -91,7 +91,7 @@ def is_device(name: str) -> bool:
 def resolve(name: str) -> str:
     """Return the identifier of the device that a person means.
 
-    A slice of a device stands behind a colon: "h200:1g.18gb".
+    A slice of a device, or a share ("mps-3", "time-2"), stands behind a colon: "h200:1g.18gb".
 
     Raises:
         UnknownNameError: no device, or more than one, goes by that name, or it has no such slice;
@@ -127,9 +127,15 @@ def slice_names(device_id: str) -> tuple[str, ...]:
 
 
 def _slice(device_id: str, part: str) -> str:
+    from gpuscope.hardware.shares import share_named
+
+    share = share_named(part)
+    if share is not None and device_id.startswith("nvidia-"):
+        return f"{device_id}:{share.name}"
     names = slice_names(device_id)
     wanted = part.strip().lower().removeprefix("mig-").removeprefix("mig ")
     if wanted not in names:
         next_step = Text("Name the whole device: {id}", id=device_id)
-        raise UnknownNameError(Text("slice"), part, names, next_step)
+        known = (*names, "mps-2", "time-2") if device_id.startswith("nvidia-") else names
+        raise UnknownNameError(Text("slice"), part, known, next_step)
     return f"{device_id}:{wanted}"
