@@ -19,7 +19,7 @@ import sys
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,10 +88,13 @@ def answer(row: Mapping[str, str]) -> Answer:
 
 
 def precision(row: Mapping[str, str]) -> str:
-    """Of the weights. gpt-oss is published in MXFP4 alone; the rows say NVFP4."""
+    """Of the weights. gpt-oss is published in MXFP4 alone, where the rows say NVFP4."""
     if "gpt-oss" in row["model_path"].lower():
         return "mxfp4"
-    return row["gemm_quant_mode"] or row["precision"] or "bf16"
+    kind = row["gemm_quant_mode"] or row["precision"] or "bf16"
+    if kind == "fp8" and "llama" not in row["model_path"].lower():
+        return "fp8_block"  # as those models are published in 8 bits
+    return kind
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,29 @@ def split(row: Mapping[str, str]) -> Split:
     if ep > 1 and moe_tp == ep and tp * dp == ep * ep:
         return Split(ep, ep, ep if dp > 1 else 1)
     return Split(tp * dp, ep, dp)
+
+
+def apart(rows: Iterable[Mapping[str, str]]) -> Callable[[Mapping[str, str]], bool]:
+    """Whether an aggregated row's measurement stands in the file as disaggregated, too.
+
+    The same devices, places and lengths, and a TPOT within 10 %: so on GB200, where TPOT is within
+    0.4 % in the median, and where no engine can share one model's heads among so many devices.
+    """
+    known: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for row in rows:
+        if row["mode"] == "disagg":
+            known[_asked(row)].append(float(row["silicon_tpot_ms"]))
+
+    def found(row: Mapping[str, str]) -> bool:
+        tpot = float(row["silicon_tpot_ms"])
+        return any(abs(tpot / each - 1) < 0.1 for each in known.get(_asked(row), ()))
+
+    return found
+
+
+def _asked(row: Mapping[str, str]) -> tuple[str, ...]:
+    devices = row["tp_size"] or row["decode_tp_size"]
+    return row["cell"], row["precision"], row["isl"], row["osl"], row["concurrency"], devices
 
 
 def model_size(name: str) -> TransformerSize:
@@ -145,21 +171,22 @@ def flags(row: Mapping[str, str]) -> dict[str, Any]:
 
 def engine_of(row: Mapping[str, str]) -> tuple[Engine, float]:
     """The engine as it was started, and bytes of a number of keys and values."""
+    if row["apart"]:
+        raise LookupError("the same measurement stands there as disaggregated, without its workers")
     said, places = flags(row), int(row["concurrency"])
-    found = engine(_ENGINES[row["backend"]])
-    for name in ("utilization", "max_tokens", "max_sequences", "prefix_cache", "overlapped"):
-        value = said.get(name)
-        if value == "context":
-            value = int(row["isl"]) + int(row["osl"]) + 256
-        if value == "prompt":
-            value = max(8192, places + int(row["isl"]) + 64)
-        if value == "concurrency":
-            value = places
-        if value is not None:
-            found = replace(found, **{name: value})
     version = row["backend_version"].split(".")
-    if row["backend"] == "vllm" and version[0] == "0" and int(version[1]) < 14:
-        found = replace(found, overlapped=False)  # async_scheduling: off up to 0.13
+    old = row["backend"] == "vllm" and version[0] == "0" and int(version[1]) < 14
+    found = engine("vllm-0.13" if old else _ENGINES[row["backend"]])
+    asked = int(row["isl"])
+    words = {
+        "context": asked + int(row["osl"]) + 256,
+        "prompt": max(8192, places + asked + 64),
+        "two prompts": max(2048, 2 * asked),
+        "concurrency": places,
+    }
+    for name in ("utilization", "max_tokens", "max_sequences", "prefix_cache", "overlapped"):
+        if name in said:
+            found = replace(found, **{name: words.get(said[name], said[name])})
     if "look_steps" in said:
         found = replace(found, look_steps=said["look_steps"][places >= 16])
     return found, float(said.get("cache", 2))
@@ -227,11 +254,13 @@ def groups(answers: list[Answer]) -> dict[str, list[Answer]]:
 def read(path: Path, role: str, every: int) -> list[dict[str, str]]:
     """Aggregated rows of that role that say all that matters."""
     with path.open(newline="", encoding="utf-8") as file:
-        rows = [
-            row
-            for row in csv.DictReader(file)
-            if row["mode"] == "agg" and row["role"] == role and row["usable"] == "yes"
-        ]
+        everything = list(csv.DictReader(file))
+    elsewhere = apart(everything)
+    rows = [
+        {**row, "apart": "yes" if elsewhere(row) else ""}
+        for row in everything
+        if row["mode"] == "agg" and row["role"] == role and row["usable"] == "yes"
+    ]
     return rows[::every]
 
 

@@ -24,7 +24,7 @@ from gpuscope.serving.schedulers import Beside, Limits
 
 Uncompiled = Callable[..., tuple[Record, Record] | None]
 
-NAMES = ("gpuscope.serving.compiled_cost", "gpuscope.serving.compiled")
+NAMES = tuple(f"gpuscope.serving.compiled{part}" for part in ("_cost", "_state", ""))
 
 COST = IterationCost(
     dense_s=Curve((1.0, 64.0, 8192.0), (4e-3, 5e-3, 0.2)),
@@ -48,7 +48,7 @@ def uncompiled() -> Uncompiled:
     plain = ModuleType("numba")
     plain.njit = lambda **how: lambda function: function  # type: ignore[attr-defined]
     sys.modules["numba"] = plain
-    serve_compiled = import_module(NAMES[1]).serve_compiled
+    serve_compiled = import_module(NAMES[-1]).serve_compiled
     for name, module in kept.items():
         sys.modules.pop(name, None)
         if module is not None:
@@ -112,5 +112,5 @@ def test_compiled_code_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_few_requests_load_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, NAMES[1], None)  # importing it would fail
+    monkeypatch.setitem(sys.modules, NAMES[-1], None)  # importing it would fail
     plain(drawn(1, 200, 40.0, 0), engine("vllm"), limits())

@@ -59,7 +59,7 @@ def test_blocks_are_what_weights_leave() -> None:
 
 
 def test_profiles_are_whole() -> None:
-    assert engines() == ("sglang", "static", "tensorrt-llm", "vllm")
+    assert engines() == ("sglang", "static", "tensorrt-llm", "vllm", "vllm-0.13")
     assert all(engine(name).max_tokens >= 1024 for name in engines())
 
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from gpuscope.cost.gemm import plan
-from gpuscope.cost.matmul import gemm_kernels, operand, product
+from gpuscope.cost.gemm import machine_for, plan
+from gpuscope.cost.matmul import VECTOR_BYTES, gemm_kernels, operand, product
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 
@@ -50,8 +50,12 @@ def streamed_mm(work: Work) -> tuple[Kernel, ...]:
     made = product(work, operand(work, a, 0), operand(work, b, 1))
     if made is None:
         return ()
-    rate, machine = str(work.op.args.get("rate", a.dtype)), made.machine
-    problem = replace(made.problem, item_bytes=b.itemsize) if rate != a.dtype else made.problem
+    rate = str(work.op.args.get("rate", a.dtype))
+    machine = machine_for(work.device, work.constants, a.dtype, "matmul")
+    # Weights are packed anew when they are loaded, rows filled up to whole vectors.
+    problem = replace(made.problem, aligned=VECTOR_BYTES)
+    if rate != a.dtype:
+        problem = replace(problem, item_bytes=b.itemsize)
     found = plan(problem, machine)
     library = gemm_kernels(work, problem, machine, found, made.kernel_name(found))
     unpacked = a.itemsize > 1 and work.device.vendor == "NVIDIA"

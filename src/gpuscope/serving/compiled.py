@@ -3,19 +3,69 @@
 What `Replica` does with `schedulers.vllm`, to the last bit, thirty times as fast; where blocks run
 out it gives up, and `Replica` serves the load from its beginning. Needs numba; the compiled code is
 kept beside this file, or in the user's cache; numba makes it anew when this file changes, not when
-`compiled_cost` does.
+`compiled_cost` or `compiled_state` do.
 """
 
 from __future__ import annotations
 
 from array import array
 from math import ceil, inf, sqrt
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from gpuscope.serving.compiled_cost import Cost, Floats, Ints, device_s, host_busy_s, step_s, tables
+from gpuscope.serving.compiled_cost import Cost, device_s, host_busy_s, step_s, tables
+from gpuscope.serving.compiled_state import (
+    BEHIND,
+    BEHIND_S,
+    BUSY,
+    CHUNKED,
+    CLEAR,
+    CLOSED,
+    DECODING,
+    DEVICE,
+    DEVICE_S,
+    ENDS,
+    FINISHED_S,
+    FIRST_S,
+    FREED,
+    HAVE,
+    HEAD,
+    HOST,
+    HOST_S,
+    INPUT,
+    INTENDED_S,
+    KEPT,
+    KEYS,
+    KV_BLOCKS,
+    LEAD,
+    MAX_SEQUENCES,
+    MAX_TOKENS,
+    NEXT,
+    NOW,
+    OUTPUT,
+    OVERLAPS,
+    PART,
+    PLANNED,
+    PREFILL_S,
+    REPLY,
+    ROWS,
+    SEEN,
+    SINCE,
+    STARTED_S,
+    STEP,
+    TOKEN,
+    TOLD,
+    USED,
+    State,
+    beside,
+    ceil_div,
+    grow,
+    pop,
+    push,
+    roomy,
+    taken,
+)
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.iteration import IterationCost
 from gpuscope.serving.record import ROW, Record
@@ -23,54 +73,7 @@ from gpuscope.serving.replica import MOST_STEPS
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.schedulers import Beside, Limits
 
-(
-    STEP, KEYS, DECODING, PART, ENDS, HEAD, NEXT, USED, ROWS, FREED,
-    SEEN, MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED, OVERLAPS, GROUPS, MOST, STATE,
-) = range(20)  # fmt: skip
-"""Of `State.at`: steps so far, keys, sequences, the request that is half worked on (-1: none), ends
-in the heap, first in the queue, next to come, blocks, rows, places that became free, the first that
-is in no plan yet; the limits."""
-
-NOW, DEVICE, HOST, BEHIND, BUSY, PLANNED, TOLD, CLEAR, LEAD, REPLY, TOKEN = range(11)
-"""Of `State.s`, as in `Replica`; seconds from sending to the queue, from an iteration out, and of
-a token on its way."""
-
-KEPT = ("intended", "started", "first", "finished", "prefill", "behind", "device", "host")
-INTENDED_S, STARTED_S, FIRST_S, FINISHED_S, PREFILL_S, BEHIND_S, DEVICE_S, HOST_S = range(8)
-"""Of `State.record`, as in `Record`."""
-
-INPUT, OUTPUT, HAVE, SINCE = range(4)
-"""Of `State.request`: its tokens, those whose keys are there, the step at which it began to
-decode."""
-
 GOING, SERVED, GAVE_UP = 0, 1, 2
-
-
-class State(NamedTuple):
-    """Tables of a few rows: few arrays, since each makes every function slower to compile.
-
-    Attributes:
-        at, s: what changes; see above.
-        times: of arrival; of places that became free; from which on a plan can have it.
-        request, record: a column a request; see above.
-        entry: totals when it began to decode.
-        growth: as `Growth.counts`.
-        ends: heap of steps, and requests.
-        chunks: of an iteration: requests, tokens.
-        row_s, row_n: a column a row of iterations.
-    """
-
-    at: Ints
-    s: Floats
-    times: Floats
-    request: Ints
-    record: Floats
-    entry: Floats
-    growth: Ints
-    ends: Ints
-    chunks: Ints
-    row_s: Floats
-    row_n: Ints
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -92,18 +95,6 @@ def _join(z: State, now: float) -> None:
     z.times[2, each] = z.s[CLEAR] if z.s[CLEAR] > z.s[NOW] else now
     z.record[INTENDED_S, each] = z.times[1, each] if z.at[CLOSED] else z.times[0, each]
     z.at[NEXT] = each + 1
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _ceil(tokens: int, size: int) -> int:
-    return -(-tokens // size)
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _beside(z: State, each: int) -> int:
-    """As `Work.beside`."""
-    whole = _ceil(z.request[INPUT, each] + z.request[OUTPUT, each], len(z.growth))
-    return int(z.at[GROUPS] * min(whole, z.at[MOST]) + z.at[STATE])
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -129,9 +120,9 @@ def _planned(z: State) -> int:
             return count
         if new and seats <= 0:
             return count
-        beside = _beside(z, each) if new else 0
-        need = _ceil(have + tokens, size) - _ceil(have, size) + beside
-        if need > free or (new and _ceil(left, size) + beside > free):
+        more = beside(z, each) if new else 0
+        need = ceil_div(have + tokens, size) - ceil_div(have, size) + more
+        if need > free or (new and ceil_div(left, size) + more > free):
             return count
         z.chunks[0, count], z.chunks[1, count] = each, tokens
         count += 1
@@ -141,85 +132,10 @@ def _planned(z: State) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _taken(z: State, steps: int) -> int:
-    """Blocks that so many steps take; see `Growth.taken`."""
-    size, step = len(z.growth), z.at[STEP]
-    if steps == 1:
-        return int(z.growth[step % size])
-    whole, rest = divmod(steps, size)
-    taken = whole * z.at[DECODING]
-    for more in range(rest):
-        taken += z.growth[(step + more) % size]
-    return int(taken)
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _roomy(z: State, steps: int) -> int:
-    """As many of the steps as there are blocks for, one at least; 0: not even for one."""
-    free = z.at[KV_BLOCKS] - z.at[USED]
-    if _taken(z, 1) > free:
-        return 0
-    if _taken(z, steps) <= free:
-        return steps
-    low, high = 1, steps
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _taken(z, middle) <= free:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _advance(z: State, steps: int) -> None:
-    z.at[USED] += _taken(z, steps)
-    z.at[KEYS] += steps * z.at[DECODING]
-    z.at[STEP] += steps
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _push(z: State, step: int, each: int) -> None:
-    """Into the heap of ends, by step, then by request."""
-    end, who, at = z.ends[0], z.ends[1], z.at[ENDS]
-    z.at[ENDS] = at + 1
-    while at > 0:
-        up = (at - 1) // 2
-        if end[up] < step or (end[up] == step and who[up] < each):
-            break
-        end[at], who[at] = end[up], who[up]
-        at = up
-    end[at], who[at] = step, each
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _pop(z: State) -> int:
-    """Out of the heap of ends: its first request."""
-    end, who, count = z.ends[0], z.ends[1], z.at[ENDS] - 1
-    z.at[ENDS] = count
-    top, step, each, at = who[0], end[count], who[count], 0
-    while True:
-        down = 2 * at + 1
-        if down >= count:
-            break
-        right = down + 1
-        if right < count and (
-            end[right] < end[down] or (end[right] == end[down] and who[right] < who[down])
-        ):
-            down = right
-        if step < end[down] or (step == end[down] and each < who[down]):
-            break
-        end[at], who[at] = end[down], who[down]
-        at = down
-    end[at], who[at] = step, each
-    return int(top)
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
 def _finish(z: State) -> None:
     size = len(z.growth)
     while z.at[ENDS] and z.ends[0, 0] <= z.at[STEP]:
-        each = _pop(z)
+        each = pop(z)
         z.growth[(z.request[SINCE, each] - z.request[HAVE, each]) % size] -= 1
         z.request[HAVE, each] += z.at[STEP] - z.request[SINCE, each]
         z.at[KEYS] -= z.request[HAVE, each]
@@ -228,7 +144,7 @@ def _finish(z: State) -> None:
         z.record[HOST_S, each] += z.s[HOST] - z.entry[1, each]
         z.record[BEHIND_S, each] += z.s[BEHIND] - z.entry[2, each]
         z.record[FINISHED_S, each] = z.s[TOLD] + z.s[REPLY]
-        z.at[USED] -= _ceil(z.request[HAVE, each], size) + _beside(z, each)
+        z.at[USED] -= ceil_div(z.request[HAVE, each], size) + beside(z, each)
         if z.at[CLOSED] and z.at[FREED] < z.times.shape[1]:
             z.times[1, z.at[FREED]] = z.record[FINISHED_S, each]
             z.at[FREED] += 1
@@ -268,7 +184,7 @@ def _row(
 def _iterate(z: State, cost: Cost, count: int) -> bool:
     """An iteration with prompts; False: blocks run out."""
     decoding, size = z.at[DECODING], len(z.growth)
-    if decoding and _taken(z, 1) > z.at[KV_BLOCKS] - z.at[USED]:
+    if decoding and taken(z, 1) > z.at[KV_BLOCKS] - z.at[USED]:
         return False
     tokens, pairs, ended = 0, 0.0, 0
     for at in range(count):
@@ -276,10 +192,10 @@ def _iterate(z: State, cost: Cost, count: int) -> bool:
         if each != z.at[PART]:
             z.at[HEAD] = each + 1
             z.record[STARTED_S, each] = z.s[NOW]
-            z.at[USED] += _beside(z, each)
+            z.at[USED] += beside(z, each)
         have = z.request[HAVE, each]
         pairs += chunk * have + chunk * (chunk + 1) / 2
-        z.at[USED] += _ceil(have + chunk, size) - _ceil(have, size)
+        z.at[USED] += ceil_div(have + chunk, size) - ceil_div(have, size)
         z.request[HAVE, each] = have + chunk
         tokens += chunk
         ended += have + chunk >= z.request[INPUT, each]
@@ -294,7 +210,7 @@ def _iterate(z: State, cost: Cost, count: int) -> bool:
     z.s[HOST] += rest if decoding else 0.0
     z.s[BEHIND] += took - alone - rest if decoding else took
     if decoding:
-        _advance(z, 1)
+        grow(z, 1)
     _tell(z, decoding + ended, z.s[NOW], begun, 1)
     z.at[PART] = -1
     for at in range(count):
@@ -318,14 +234,14 @@ def _begin_decoding(z: State, each: int) -> None:
     z.growth[(z.at[STEP] - z.request[HAVE, each]) % len(z.growth)] += 1
     for which in range(3):
         z.entry[which, each] = z.s[DEVICE + which]
-    _push(z, z.at[STEP] + z.request[OUTPUT, each] - 1, each)
+    push(z, z.at[STEP] + z.request[OUTPUT, each] - 1, each)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _stretch(z: State, cost: Cost, until: float) -> bool:
     """Decode until something changes; False: blocks run out."""
     sequences = z.at[DECODING]
-    steps = _roomy(z, max(min(z.ends[0, 0] - z.at[STEP], MOST_STEPS), 1))
+    steps = roomy(z, max(min(z.ends[0, 0] - z.at[STEP], MOST_STEPS), 1))
     if not steps:
         return False
     keys = z.at[KEYS]
@@ -348,7 +264,7 @@ def _stretch(z: State, cost: Cost, until: float) -> bool:
     _tell(z, sequences, begun + first, last_begun, steps)
     z.s[DEVICE] += min(device, took)
     z.s[HOST] += max(took - device, 0.0)
-    _advance(z, steps)
+    grow(z, steps)
     _finish(z)
     _row(z, begun, steps, device, steps * host_busy_s(cost, sequences, 0), 0, sequences)
     return True
@@ -418,11 +334,11 @@ def serve_compiled(
 def _state(requests: Requests, engine: Engine, limits: Limits) -> State:
     count, seats = len(requests), limits.max_sequences + 1
     at, rows = np.zeros(20, np.int64), 5 * count // 2 + 1000
-    beside = limits.beside or Beside(groups=0, most=0, state=0)
+    apart = limits.beside or Beside(groups=0, most=0, state=0)
     at[PART], at[FREED] = -1, min(requests.concurrency, count)
     at[MAX_TOKENS:] = (
         limits.max_tokens, limits.max_sequences, limits.chunked, limits.kv_blocks,
-        requests.concurrency > 0, engine.overlapped, beside.groups, beside.most, beside.state,
+        requests.concurrency > 0, engine.overlapped, apart.groups, apart.most, apart.state,
     )  # fmt: skip
     request = np.zeros((4, count), np.int64)
     request[INPUT], request[OUTPUT] = requests.input_tokens, requests.output_tokens

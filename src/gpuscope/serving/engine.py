@@ -137,4 +137,6 @@ def engine(name: str) -> Engine:
     wanted = {"trtllm": "tensorrt-llm", "trt-llm": "tensorrt-llm"}.get(wanted, wanted)
     if wanted not in engines():
         raise UnknownNameError(Text("engine"), name, engines())
-    return typed(Engine, toml_of((_FOLDER / f"{wanted}.toml").read_bytes()))
+    values = toml_of((_FOLDER / f"{wanted}.toml").read_bytes())
+    like = values.pop("like", None)
+    return replace(engine(like), **values) if like else typed(Engine, values)

@@ -80,7 +80,7 @@ class Block:
         self._pass("aten::mul", tokens, wide)
         if gate:
             self._pass("aten::mul", tokens, gate, two=True)
-        self._product(tokens, heads * size.head, size.hidden)
+        self._product(tokens, heads * size.head, size.hidden, fused=bool(gate))
 
     def _linear(self, tokens: int, linear: LinearAttention) -> None:
         """Projections, short convolution, norm of heads, gated norm; the scan is priced apart."""
@@ -140,7 +140,7 @@ class Block:
         self._pass("aten::mul", tokens, heads * key)
         if size.sparse is not None:
             self._indexer(tokens, latent.query_rank or size.hidden)
-        self._product(tokens, heads * latent.value_head, size.hidden)
+        self._product(tokens, heads * latent.value_head, size.hidden, fused=False)
 
     def _feed_forward(self, tokens: int, ffn: int) -> None:
         wide = 2 if self.size.gated else 1
@@ -184,9 +184,10 @@ class Block:
     def _rate(self) -> dict[str, object]:
         return {"rate": self.kept.rate} if self.kept.rate else {}
 
-    def _product(self, rows: int, depth: int, wide: int) -> None:
+    def _product(self, rows: int, depth: int, wide: int, fused: bool = True) -> None:
+        """One product; `fused`: what comes before it can give its left side in 8 bits."""
         low = self.kept.activation.startswith("float8")
-        if low:
+        if low and not (self.kept.fused and fused):
             self._pass("aten::mul", rows, depth)  # to 8 bits, with its scale
         a = dense(rows, depth, dtype=self.kept.activation)
         b = self._weight(depth, wide, self.kept.weight)

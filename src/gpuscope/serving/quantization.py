@@ -21,6 +21,8 @@ class Quantization:
         mixer: dtype of attention's matrices in a model with experts: published checkpoints of four
             bits (gpt-oss, Kimi-K2.5, NVIDIA's NVFP4) keep them in bfloat16. "" for the same.
         rate: what the matrix unit multiplies in, where that is not the dtype of `activation`.
+        fused: activations get their one scale in the norm or activation before, not in a pass of
+            their own (vLLM's RMSNormQuant and SiluMulQuant); scales of blocks need the pass.
         note: what is not known; "" for nothing.
     """
 
@@ -31,6 +33,7 @@ class Quantization:
     mixer: str = ""
     rate: str = ""
     note: str = ""
+    fused: bool = False
 
     @property
     def four_bits(self) -> bool:
@@ -52,16 +55,18 @@ _FP4 = Text(
 KINDS = {
     "bfloat16": Quantization("bfloat16", "bfloat16", "bfloat16", 2.0),
     "float16": Quantization("float16", "float16", "float16", 2.0),
-    "fp8": Quantization("fp8", "float8_e4m3fn", "float8_e4m3fn", 1.0),
+    "fp8": Quantization("fp8", "float8_e4m3fn", "float8_e4m3fn", 1.0, fused=True),
+    "fp8_block": Quantization("fp8_block", "float8_e4m3fn", "float8_e4m3fn", 1.0),
     "fp4": Quantization("fp4", "int4", "float8_e4m3fn", 0.5625, "bfloat16", "fp4", _FP4),
     "mxfp4": Quantization("mxfp4", "int4", "float8_e4m3fn", 0.53125, "bfloat16", "", _FP4),
     "int4": Quantization("int4", "int4", "bfloat16", 0.53, "bfloat16", "", _FP4),
 }
-"""By name. fp4 (NVFP4): a scale of 8 bits for 16 weights, and activations of four bits; mxfp4: one
-for 32, and of eight bits; int4: one of 16 bits for 128, and zeros."""
+"""By name. fp8: a scale a matrix; fp8_block: one for 128 x 128 weights (DeepSeek); fp4 (NVFP4): one
+of 8 bits for 16 weights, and activations of four bits; mxfp4: one for 32, and of eight bits; int4: one
+of 16 bits for 128, and zeros."""
 
 _ALIASES = {
-    "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float8": "fp8", "fp8_block": "fp8",
+    "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float8": "fp8",
     "nvfp4": "fp4", "int4_wo": "int4", "awq": "int4", "gptq": "int4",
 }  # fmt: skip
 

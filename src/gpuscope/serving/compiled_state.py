@@ -1,0 +1,145 @@
+"""State of the compiled core: its tables, blocks, and heap of ends; see `compiled`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numba import njit
+
+from gpuscope.serving.compiled_cost import Floats, Ints
+
+(
+    STEP, KEYS, DECODING, PART, ENDS, HEAD, NEXT, USED, ROWS, FREED,
+    SEEN, MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED, OVERLAPS, GROUPS, MOST, STATE,
+) = range(20)  # fmt: skip
+"""Of `State.at`: steps so far, keys, sequences, the request that is half worked on (-1: none), ends
+in the heap, first in the queue, next to come, blocks, rows, places that became free, the first that
+is in no plan yet; the limits."""
+
+NOW, DEVICE, HOST, BEHIND, BUSY, PLANNED, TOLD, CLEAR, LEAD, REPLY, TOKEN = range(11)
+"""Of `State.s`, as in `Replica`; seconds from sending to the queue, from an iteration out, and of
+a token on its way."""
+
+KEPT = ("intended", "started", "first", "finished", "prefill", "behind", "device", "host")
+INTENDED_S, STARTED_S, FIRST_S, FINISHED_S, PREFILL_S, BEHIND_S, DEVICE_S, HOST_S = range(8)
+"""Of `State.record`, as in `Record`."""
+
+INPUT, OUTPUT, HAVE, SINCE = range(4)
+"""Of `State.request`: its tokens, those whose keys are there, the step at which it began to
+decode."""
+
+
+class State(NamedTuple):
+    """Tables of a few rows: few arrays, since each makes every function slower to compile.
+
+    Attributes:
+        at, s: what changes; see above.
+        times: of arrival; of places that became free; from which on a plan can have it.
+        request, record: a column a request; see above.
+        entry: totals when it began to decode.
+        growth: as `Growth.counts`.
+        ends: heap of steps, and requests.
+        chunks: of an iteration: requests, tokens.
+        row_s, row_n: a column a row of iterations.
+    """
+
+    at: Ints
+    s: Floats
+    times: Floats
+    request: Ints
+    record: Floats
+    entry: Floats
+    growth: Ints
+    ends: Ints
+    chunks: Ints
+    row_s: Floats
+    row_n: Ints
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def ceil_div(tokens: int, size: int) -> int:
+    """Blocks of that size that hold so many tokens."""
+    return -(-tokens // size)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def beside(z: State, each: int) -> int:
+    """As `Work.beside`."""
+    whole = ceil_div(z.request[INPUT, each] + z.request[OUTPUT, each], len(z.growth))
+    return int(z.at[GROUPS] * min(whole, z.at[MOST]) + z.at[STATE])
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def taken(z: State, steps: int) -> int:
+    """Blocks that so many steps take; see `Growth.taken`."""
+    size, step = len(z.growth), z.at[STEP]
+    if steps == 1:
+        return int(z.growth[step % size])
+    whole, rest = divmod(steps, size)
+    count = whole * z.at[DECODING]
+    for more in range(rest):
+        count += z.growth[(step + more) % size]
+    return int(count)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def roomy(z: State, steps: int) -> int:
+    """As many of the steps as there are blocks for, one at least; 0: not even for one."""
+    free = z.at[KV_BLOCKS] - z.at[USED]
+    if taken(z, 1) > free:
+        return 0
+    if taken(z, steps) <= free:
+        return steps
+    low, high = 1, steps
+    while high - low > 1:
+        middle = (low + high) // 2
+        if taken(z, middle) <= free:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def grow(z: State, steps: int) -> None:
+    """As `Replica._advance`."""
+    z.at[USED] += taken(z, steps)
+    z.at[KEYS] += steps * z.at[DECODING]
+    z.at[STEP] += steps
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def push(z: State, step: int, each: int) -> None:
+    """Into the heap of ends, by step, then by request."""
+    end, who, at = z.ends[0], z.ends[1], z.at[ENDS]
+    z.at[ENDS] = at + 1
+    while at > 0:
+        up = (at - 1) // 2
+        if end[up] < step or (end[up] == step and who[up] < each):
+            break
+        end[at], who[at] = end[up], who[up]
+        at = up
+    end[at], who[at] = step, each
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def pop(z: State) -> int:
+    """Out of the heap of ends: its first request."""
+    end, who, count = z.ends[0], z.ends[1], z.at[ENDS] - 1
+    z.at[ENDS] = count
+    top, step, each, at = who[0], end[count], who[count], 0
+    while True:
+        down = 2 * at + 1
+        if down >= count:
+            break
+        right = down + 1
+        if right < count and (
+            end[right] < end[down] or (end[right] == end[down] and who[right] < who[down])
+        ):
+            down = right
+        if step < end[down] or (step == end[down] and each < who[down]):
+            break
+        end[at], who[at] = end[down], who[down]
+        at = down
+    end[at], who[at] = step, each
+    return int(top)
