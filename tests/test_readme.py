@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
+
+import gpuscope as gs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -64,6 +67,18 @@ def test_output_is_what_the_commands_print(
         for line in lines:
             if line.strip() != LEFT_OUT:
                 assert any(_same(_words(line), other) for other in printed), line
+
+
+def test_the_picture_shows_what_is_predicted_today() -> None:
+    """The figures that it was made with are its text; if they are stale: docs/pictures/make.py."""
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("torch")
+    with image.open(ROOT / "docs" / "pictures" / "report.png") as picture:
+        shown = json.loads(picture.text["gpuscope"])
+    run = gs.predict("gpt2", on="h200")
+    assert (run.name, run.target) == (shown.pop("name"), shown.pop("target"))
+    for name, figure in shown.items():
+        assert getattr(run, name) == pytest.approx(figure, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])

@@ -1,24 +1,45 @@
-"""The README's picture of a report: `python docs/pictures/make.py REPORT.html` (needs Chromium).
+"""The README's picture of a report: `python docs/pictures/make.py` (needs Chromium).
 
-Panels of the page, one below the other, as a reader sees them.
+Predicts what the picture shows, writes its page, and takes panels of it, one below the other, as a
+reader sees them. The figures go into the picture as text, by which a test knows when it is stale.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import shutil
-import sys
+import tempfile
 from pathlib import Path
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import sync_playwright
 
+import gpuscope as gs
+from gpuscope.views.html import write_report
+
+MODEL, ON = "gpt2", "h200"
+FACTS = ("name", "target", "step_time_s", "peak_memory_bytes", "energy_j")
+PICTURE = Path(__file__).with_name("report.png")
 PANELS = ("device", "use")
 WIDTH, SHOWN, MARGIN = 1240, 1000, 24
 
 
-def main(report: Path) -> None:
+def main() -> None:
     """Write report.png beside this file."""
+    run = gs.predict(MODEL, on=ON)
+    facts = PngInfo()
+    facts.add_text("gpuscope", json.dumps({name: getattr(run, name) for name in FACTS}))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.html"
+        write_report([run], report, "en")
+        small = _picture(report)
+    small.quantize(200, dither=Image.Dither.NONE).save(PICTURE, optimize=True, pnginfo=facts)
+
+
+def _picture(report: Path) -> Image.Image:
+    """The page's summary and panels, as wide as the README shows them."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as running:
         browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -39,11 +60,8 @@ def main(report: Path) -> None:
     for part in parts:
         whole.paste(part.convert("RGB"), (MARGIN, top))
         top += part.height + 14
-    small = whole.resize((SHOWN, round(SHOWN * whole.height / whole.width)), Image.LANCZOS)
-    small.quantize(200, dither=Image.Dither.NONE).save(
-        Path(__file__).with_name("report.png"), optimize=True
-    )
+    return whole.resize((SHOWN, round(SHOWN * whole.height / whole.width)), Image.LANCZOS)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()
