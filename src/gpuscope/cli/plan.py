@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.fit import Method, Rank, Targets, show_tuning
 from gpuscope.cli.groups import grouped
-from gpuscope.cli.plan_serving import ServedLoad, show_serving
+from gpuscope.cli.plan_serving import ServedLoad, ServedOn, show_serving
 from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpuscope.cli.explanations import Shown
     from gpuscope.document.blocks import Explanation
     from gpuscope.planning.types import Candidate, Question
+
+ANY = "any"
+"""In place of a model: the largest that does."""
 
 # What does the work is imported when the command runs, so that --help stays fast.
 
@@ -53,6 +58,18 @@ def plan_command(
         Path | None,
         typer.Option(metavar="FILE", help=Text("Prices of devices in a TOML file of yours.")),
     ] = None,
+    device_set: Annotated[
+        str | None,
+        typer.Option(
+            "--device-set",
+            metavar="NAME=VALUE,...",
+            help=Text("Devices that do not exist: memory=288GB,bandwidth=8TB/s instead."),
+        ),
+    ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(help=Text("plan any: the largest model that trains in so many days.")),
+    ] = None,
     grid: Annotated[
         str | None,
         typer.Option(
@@ -85,63 +102,106 @@ def plan_command(
     shown: WhereWithoutFigures,
 ) -> None:
     """Choose devices, parallelism, batch and settings to train, to fine-tune or to serve."""
+    from gpuscope.planning.question import tokens_of
+    from gpuscope.planning.verb import check_task
+
+    check_task(task)
+    if task != "train":
+        _refuse_check(task, check is not None, framework is not None)
+    if task == "serve":
+        asked = ServedOn(model, on, devices, prices, device_set, simulate)
+        show_serving(asked, load, why, framework, shown)
+        return
+    given: dict[str, Any] = {
+        "on": on,
+        "devices": devices,
+        "global_batch": global_batch,
+        "seq": seq,
+        "goal": goal,
+        "tokens": None if tokens is None else tokens_of(tokens),
+        "simulate": simulate,
+        "prices": prices,
+        "grid": grid,
+        "device_set": device_set,
+    }
+    if task == "finetune":
+        from gpuscope.planning.tuning.search import question_of_tuning
+
+        tuning = question_of_tuning(model, **given, method=method, rank=rank, targets=targets)
+        show_tuning(tuning, why, no_cache, shown)
+    elif days is not None or model == ANY:
+        _show_largest(model, days, given, no_cache, shown)
+    else:
+        _show_training(model, given, _Wanted(why, framework, check), no_cache, shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked beside the choice."""
+
+    why: str | None
+    framework: str | None
+    check: Path | None
+
+
+def _refuse_check(task: str, check: bool, written: bool) -> None:
+    from gpuscope.errors import InvalidValueError
+
+    if task == "serve" and check:
+        raise InvalidValueError(
+            Text("--check judges plans of trainings."),
+            Text("A serving plan is judged by: gpuscope serve"),
+            Text("Leave it out."),
+        )
+    if task == "finetune" and (check or written):
+        raise InvalidValueError(
+            Text("Fine-tuning plans are neither written nor checked."),
+            Text("--for and --check know training in full."),
+            Text("Leave them out."),
+        )
+
+
+def _show_largest(
+    model: str, days: float | None, given: dict[str, Any], no_cache: bool, shown: Shown
+) -> None:
+    """The largest model that trains in so many days."""
+    from gpuscope.capturing import keeping
+    from gpuscope.cli.simulating import simulating
+    from gpuscope.errors import InvalidValueError
+    from gpuscope.planning.largest import explained_largest, largest
+    from gpuscope.views.i18n import choose_language
+
+    if model != ANY or days is None:
+        raise InvalidValueError(
+            Text("--days belongs to the model's name any, and that to it."),
+            Text("Together they ask for the largest model that trains in time."),
+            Text("Type for example: gpuscope plan any --on rtx-4090 --devices 8 --days 7"),
+        )
+    lang = choose_language(shown.lang)
+
+    def make() -> Explanation:
+        with simulating(shown.quiet, lang) as tell:
+            return explained_largest(largest(days, tell, **given), days)
+
+    with keeping(not no_cache):
+        show(make, shown)
+
+
+def _show_training(
+    model: str, given: dict[str, Any], wanted: _Wanted, no_cache: bool, shown: Shown
+) -> None:
+    """A training's plan chosen, or an existing one judged."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.simulating import simulating
     from gpuscope.errors import InvalidValueError
     from gpuscope.planning.explanation import explained
-    from gpuscope.planning.question import question_of, tokens_of
+    from gpuscope.planning.question import question_of
     from gpuscope.planning.search import search
-    from gpuscope.planning.tuning.search import question_of_tuning
-    from gpuscope.planning.verb import check_task
     from gpuscope.planning.writers import WRITERS
     from gpuscope.views.i18n import choose_language
 
-    check_task(task)
-    whole = None if tokens is None else tokens_of(tokens)
-    if task == "serve":
-        if check is not None:
-            raise InvalidValueError(
-                Text("--check judges plans of trainings."),
-                Text("A serving plan is judged by: gpuscope serve"),
-                Text("Leave it out."),
-            )
-        show_serving(model, on, devices, load, simulate, prices, why, framework, shown)
-        return
-    if task == "finetune":
-        if framework is not None or check is not None:
-            raise InvalidValueError(
-                Text("Fine-tuning plans are neither written nor checked."),
-                Text("--for and --check know training in full."),
-                Text("Leave them out."),
-            )
-        tuning = question_of_tuning(
-            model,
-            on=on,
-            devices=devices,
-            method=method,
-            rank=rank,
-            targets=targets,
-            global_batch=global_batch,
-            seq=seq,
-            goal=goal,
-            tokens=whole,
-            simulate=simulate,
-            prices=prices,
-        )
-        show_tuning(tuning, why, no_cache, shown)
-        return
-    question = question_of(
-        model,
-        on=on,
-        devices=devices,
-        global_batch=global_batch,
-        seq=seq,
-        goal=goal,
-        tokens=whole,
-        simulate=simulate,
-        prices=prices,
-        grid=grid,
-    )
+    question = question_of(model, **given)
+    why, framework, check = wanted.why, wanted.framework, wanted.check
     if check is not None and (why is not None or framework is not None):
         raise InvalidValueError(
             Text("--check judges one plan and chooses none."),

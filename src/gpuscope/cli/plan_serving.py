@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,8 @@ class Served:
     engine: str
     dtype: str
     kv_dtype: str
+    users: int | None
+    speed: float | None
 
 
 _MEMBERS: dict[str, tuple[Any, Any]] = {
@@ -58,22 +60,38 @@ _MEMBERS: dict[str, tuple[Any, Any]] = {
         Annotated[str, typer.Option(help=Text("serve: of keys and values: bfloat16,fp8."))],
         "bfloat16",
     ),
+    "users": (
+        Annotated[
+            int | None, typer.Option(help=Text("serve: users who read at once, for --rate."))
+        ],
+        None,
+    ),
+    "speed": (
+        Annotated[
+            float | None, typer.Option(help=Text("serve: tokens a second for each of --users."))
+        ],
+        None,
+    ),
 }
 
 ServedLoad = Annotated[Served, Group(_MEMBERS, Served)]
 """What is served."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServedOn:
+    """The model, and the devices that may be taken."""
+
+    model: str
+    on: str
+    devices: str
+    prices: Path | None
+    device_set: str | None
+    simulate: int
+
+
 def show_serving(
-    model: str,
-    on: str,
-    devices: str,
-    load: Served,
-    simulate: int,
-    prices: Path | None,
-    why: str | None,
-    framework: str | None,
-    shown: Shown,
+    asked: ServedOn, load: Served, why: str | None, framework: str | None, shown: Shown
 ) -> None:
     """Answer a question of serving where the user wants it."""
     from gpuscope.cli.explanations import show
@@ -89,18 +107,16 @@ def show_serving(
     if framework is not None:
         check_framework(framework)
     question = question_of_serving(
-        model,
-        on=on,
-        devices=devices,
+        **asdict(asked),
         rate=load.rate,
+        users=load.users,
+        speed=load.speed,
         input=load.input,
         answer=answer,
         slo=load.slo,
         engine=load.engine,
         dtype=load.dtype,
         kv_dtype=load.kv_dtype,
-        simulate=simulate,
-        prices=prices,
     )
 
     def make() -> Explanation:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
-from gpuscope.hardware import Cluster, parse_target
+from gpuscope.hardware import Cluster, parse_overrides, parse_target
 from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.prices import prices_of, with_prices
 from gpuscope.planning.types import GOALS, Question, steps_of
@@ -33,6 +33,7 @@ def question_of(
     simulate: int = 8,
     prices: Path | None = None,
     grid: str | None = None,
+    device_set: str | None = None,
 ) -> Question:
     """Check everything.
 
@@ -48,6 +49,7 @@ def question_of(
         prices: a file with prices of devices (`gpuscope.planning.prices`); others are the
             catalogue's.
         grid: the electricity's: a country's two letters, or grams of CO2 a kWh; None: the world's.
+        device_set: figures that each device has instead of its own: "memory=288GB,bandwidth=8TB/s".
 
     Raises:
         UnknownNameError: no such model, device, goal or grid.
@@ -57,7 +59,7 @@ def question_of(
     for name, value in (("global_batch", global_batch), ("seq", seq), ("simulate", simulate)):
         positive(name, value)
     size = size_of(model)
-    clusters = clusters_of(on, devices, prices, goal)
+    clusters = clusters_of(on, devices, prices, goal, device_set)
     question = Question(
         model=model,
         size=size,
@@ -106,11 +108,12 @@ def clusters_of(
     devices: str | int | Sequence[int],
     prices: Path | None = None,
     goal: str = "time",
+    device_set: str | None = None,
 ) -> tuple[Cluster, ...]:
     """Every device in every number asked for.
 
     Args:
-        on, devices, prices: as `question_of` takes them.
+        on, devices, prices, device_set: as `question_of` takes them.
         goal: "cost" needs the price of each.
 
     Raises:
@@ -121,6 +124,9 @@ def clusters_of(
     if not names:
         raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
     clusters = _clusters(names, counts_of(devices))
+    if device_set is not None:
+        changes = parse_overrides(device_set.split(","))
+        clusters = tuple(each.with_device(each.device.replace(**changes)) for each in clusters)
     if prices is not None:
         clusters = with_prices(clusters, prices_of(prices))
     if goal == "cost":

@@ -149,6 +149,9 @@ def starts(framework: str, text: str, language: str) -> Section:
 
 def bound_to(taken: Cluster | None, asked: Iterable[Cluster]) -> tuple[Text, ...]:
     """What the cluster that is taken assumes, and the prices of those asked for."""
+    asked = tuple(asked)
+    made_up = dict.fromkeys(each.device.name for each in asked if "[" in each.device.name)
     of_cluster = cast("tuple[Text, ...]", taken.assumptions) if taken is not None else ()
+    of_cluster += tuple(Text("This device does not exist: {name}.", name=name) for name in made_up)
     prices = told((cluster.device for cluster in asked), datetime.date.today())
     return *of_cluster, *prices

@@ -22,6 +22,7 @@ from gpuscope.planning.serving.steady import (
     probability_below,
 )
 from gpuscope.planning.serving.types import Offered, ServingChoice, ServingPlan, ServingQuestion
+from gpuscope.planning.serving.users import at_once
 from gpuscope.planning.types import Rejected
 from gpuscope.program.models.settings import positive
 from gpuscope.serving.engine import engine as profile_of
@@ -57,23 +58,31 @@ def question_of_serving(
     kv_dtype: str = "bfloat16",
     simulate: int = 3,
     prices: Path | None = None,
+    device_set: str | None = None,
+    users: int | None = None,
+    speed: float | None = None,
 ) -> ServingQuestion:
     """Check everything.
 
     Args:
         model: name of a built-in decoder.
-        on, devices, prices: as `gpuscope.planning.question.question_of` takes them.
+        on, devices, prices, device_set: as `gpuscope.planning.question.question_of` takes them.
         rate: requests each second.
         input, answer: tokens of a prompt and of an answer, as `serve` takes them.
         slo: limits: "ttft<1s,tpot<20ms".
         engine: name of the profile.
         dtype, kv_dtype: that may be taken, separated by commas.
         simulate: how many candidates are simulated.
+        users, speed: in place of `rate`: so many users who read at once, at so many tokens a
+            second each (`at_once`).
 
     Raises:
         UnknownNameError, InvalidValueError, UnsupportedError: as there.
     """
     positive("simulate", simulate)
+    mean = max(1, round(parse_lengths(answer).mean))
+    if users is not None or speed is not None:
+        rate, slo = at_once(users, speed, mean, rate, slo)
     if not 0 < rate < float("inf"):
         raise InvalidValueError(
             Text("No load is given."),
@@ -84,10 +93,10 @@ def question_of_serving(
     return ServingQuestion(
         model=model,
         size=size_of(model),
-        clusters=clusters_of(on, devices, prices),
+        clusters=clusters_of(on, devices, prices, device_set=device_set),
         engine=engine,
         prompt=max(1, round(parse_lengths(input).mean)),
-        answer=max(1, round(parse_lengths(answer).mean)),
+        answer=mean,
         rate_per_s=rate,
         limits=parse_slo(slo) if slo else (),
         dtypes=_words(dtype),
@@ -166,10 +175,10 @@ def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
         for tp in (2**n for n in range(cluster.devices_per_node.bit_length())):
             if cluster.n_devices % tp or tp > cluster.devices_per_node:
                 continue
-            for dtype, kv, most, at_once in product(
+            for dtype, kv, most, together in product(
                 question.dtypes, question.kv_dtypes, tokens, sequences
             ):
-                yield ServingChoice(cluster, tp, cluster.n_devices // tp, dtype, kv, most, at_once)
+                yield ServingChoice(cluster, tp, cluster.n_devices // tp, dtype, kv, most, together)
 
 
 def _deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:

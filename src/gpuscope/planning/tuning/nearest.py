@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Device, device_ids, parse_target
+from gpuscope.hardware.cluster import build_cluster
 from gpuscope.planning.simulate import probability_to_fit
 from gpuscope.planning.tuning.score import estimate
 from gpuscope.planning.tuning.simulate import Simulator
@@ -75,15 +76,14 @@ def _sorts(question: TuningQuestion, least: Tuned) -> Iterator[list[tuple[Tuned,
         for optimizer in OF_METHOD[name]
     ]
     more = (least.devices * 2**n for n in range(1, 7))
-    yield [(_on(least, f"{n}x{least.cluster.device.id}"), question.seq) for n in more]
+    yield [(_on(least, least.cluster.device, n), question.seq) for n in more]
     here = least.cluster.device
     larger = sorted(
         (parse_target(name).device for name in device_ids()),
         key=lambda device: device.memory_usable_bytes,
     )
-    count = f"{least.devices}x" if least.devices > 1 else ""
     yield [
-        (_on(least, f"{count}{device.id}"), question.seq)
+        (_on(least, device, least.devices), question.seq)
         for device in larger
         if device.memory_usable_bytes > here.memory_usable_bytes
         and device.vendor == here.vendor
@@ -99,9 +99,9 @@ def _multiplies(device: Device) -> bool:
         return False
 
 
-def _on(least: Tuned, target: str) -> Tuned:
+def _on(least: Tuned, device: Device, count: int) -> Tuned:
     """The same on another cluster, its parameters shared by all."""
-    cluster = parse_target(target)
+    cluster = build_cluster(device, count)
     tuning = replace(
         least.tuning,
         devices=cluster.n_devices,

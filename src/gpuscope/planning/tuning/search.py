@@ -45,6 +45,7 @@ def question_of_tuning(
     simulate: int = 6,
     prices: Path | None = None,
     grid: str | None = None,
+    device_set: str | None = None,
 ) -> TuningQuestion:
     """Check everything; arguments as `gpuscope.planning.question.question_of`, and:
 
@@ -73,7 +74,7 @@ def question_of_tuning(
     return TuningQuestion(
         model=model,
         size=size_of(model),
-        clusters=clusters_of(on, devices, prices, goal),
+        clusters=clusters_of(on, devices, prices, goal, device_set),
         methods=methods,
         rank=rank,
         targets=projections_of(targets),
