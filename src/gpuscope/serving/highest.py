@@ -49,14 +49,15 @@ def highest_rate(found: Deployment, asked: Asked, limits: Sequence[Limit]) -> Hi
     """
     spread = max(found.cost.spread, 0.1)
     rate, tried = _searched(found, asked, limits)
-    low, _ = _searched(_slower(found, 1 + spread), asked, limits)
-    high, _ = _searched(_slower(found, 1 / (1 + spread)), asked, limits)
+    low, _ = _searched(slower(found, 1 + spread), asked, limits)
+    high, _ = _searched(slower(found, 1 / (1 + spread)), asked, limits)
     return Highest(rate, low, high, tried)
 
 
-def _slower(found: Deployment, times: float) -> Deployment:
+def slower(found: Deployment, times: float) -> Deployment:
+    """The same with device time so many times as long."""
     cost = replace(found.cost, scale=found.cost.scale * times)
-    prefill = _slower(found.prefill, times) if found.prefill else None
+    prefill = slower(found.prefill, times) if found.prefill else None
     return replace(found, cost=cost, prefill=prefill)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from gpuscope.serving.requests import Ints, Requests
 from gpuscope.serving.result import Iterations, Served, Serving
 from gpuscope.serving.routers import router_named
 from gpuscope.serving.schedulers import Limits
+from gpuscope.serving.slices import anew, part_of
 from gpuscope.serving.speculation import Guess
 
 
@@ -233,44 +233,11 @@ def _run(found: Deployment, requests: Requests) -> tuple[Record, list[Record], I
     where = np.arange(len(requests)) % found.replicas
     for at in range(min(found.replicas, len(requests))):
         rows = np.flatnonzero(where == at)
-        part = _part(requests, rows, found.replicas, at)
+        part = part_of(requests, rows, found.replicas, at)
         record, own, _ = serve_all(part, found.engine, found.limits, found.cost)
         whole.put(rows, record)
         made += own
     return whole, made, where
-
-
-def _part(requests: Requests, rows: np.ndarray, replicas: int, at: int) -> Requests:
-    """The requests of one replica, with its share of the places of a closed loop."""
-    if replicas == 1:
-        return requests
-    places = requests.concurrency
-    share = max(1, places // replicas + (at < places % replicas)) if places else 0
-    some: dict[str, Any] = {
-        name: getattr(requests, name)[rows]
-        for name in ("session", "prefix", "prefix_tokens", "priority")
-        if len(getattr(requests, name))
-    }
-    return replace(
-        requests,
-        arrival_s=requests.arrival_s[rows],
-        input_tokens=requests.input_tokens[rows],
-        output_tokens=requests.output_tokens[rows],
-        concurrency=share,
-        **some,
-        **_names(requests, rows),
-    )
-
-
-def _names(requests: Requests, rows: np.ndarray) -> dict[str, Any]:
-    if not len(requests.blocks):
-        return {}
-    starts, ends = requests.block_start[rows], requests.block_start[rows + 1]
-    blocks = [requests.blocks[a:b] for a, b in zip(starts, ends, strict=True)]
-    return {
-        "blocks": np.concatenate(blocks),
-        "block_start": np.concatenate(([0], np.cumsum(ends - starts))),
-    }
 
 
 def _serving(
@@ -373,16 +340,6 @@ def _drawn_j(found: Deployment, busy_s: float, lasts_s: float) -> float | None:
     return found.tp * (busy * 0.75 * device.tdp_w + (lasts - busy) * rest_w)
 
 
-def _anew(requests: Requests, time: Ints) -> Requests:
-    """The same requests again are other people's: they find nothing of the first time's."""
-    if len(requests.session):
-        return replace(requests, prefix=requests.prefix + time * (requests.prefix.max() + 1))
-    if len(requests.blocks):
-        each = np.repeat(time, np.diff(requests.block_start))
-        return replace(requests, blocks=requests.blocks + each * (requests.blocks.max() + 1))
-    return requests
-
-
 _PLACES = 512
 """In flight at most while capacity is found."""
 
@@ -395,8 +352,8 @@ def capacity_per_s(found: Deployment, requests: Requests) -> float:
     """
     places = min(found.engine.max_sequences, _PLACES)
     rows = np.resize(np.arange(len(requests)), 5 * places)
-    full = _part(requests.at_concurrency(places), rows, 2, 0).at_concurrency(places)
-    full = _anew(full, np.arange(len(rows)) // len(requests))
+    full = part_of(requests.at_concurrency(places), rows, 2, 0).at_concurrency(places)
+    full = anew(full, np.arange(len(rows)) // len(requests))
     if found.prefill is not None:
         full = full.at_concurrency(places * (found.replicas + found.prefill.replicas))
         ended = np.sort(_run(found, full)[0].column("finished"))

@@ -18,6 +18,7 @@ from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import Model
 from gpuscope.serving.arrivals import Load, make_requests
 from gpuscope.serving.engine import engine as profile
+from gpuscope.serving.intervals import under_load
 from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import Serving
@@ -133,7 +134,9 @@ def serve_load(found: Deployment, requests: Requests) -> Serving:
     capacity = capacity_per_s(found, requests)
     span = float(requests.arrival_s[-1])
     comes = len(requests) / span if span > 0 else 0.0
-    return replace(made, capacity_per_s=capacity, saturated=comes > capacity)
+    if comes <= capacity:
+        return replace(under_load(found, requests, made), capacity_per_s=capacity)
+    return replace(made, capacity_per_s=capacity, saturated=True)
 
 
 def _highest(

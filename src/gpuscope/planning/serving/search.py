@@ -28,9 +28,9 @@ from gpuscope.program.models.settings import positive
 from gpuscope.serving.engine import engine as profile_of
 from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.metrics import metrics
-from gpuscope.serving.simulate import Deployment, deploy
+from gpuscope.serving.simulate import Deployment, deploy, serve_requests
 from gpuscope.serving.slo import parse_slo
-from gpuscope.serving.verb import load_of, serve_load
+from gpuscope.serving.verb import load_of
 
 __all__ = ["question_of_serving", "search_serving"]
 
@@ -221,7 +221,7 @@ def _simulated(question: ServingQuestion, each: Offered) -> Offered:
         "poisson", rate=question.rate_per_s, concurrency=(), input=str(question.prompt),
         output=str(question.answer), requests=REQUESTS, seed=0,
     )  # fmt: skip
-    told = metrics(serve_load(found, load))
+    told = metrics(serve_requests(found, load))
     tpot_s, ttft_s = told.tpot.p90_s or each.tpot_s, told.ttft.p90_s or each.ttft_s
     steady = Steady(0.0, tpot_s, ttft_s, 0.0)
     return replace(
