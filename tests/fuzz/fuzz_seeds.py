@@ -87,6 +87,39 @@ def databases() -> list[bytes]:
 
 
 @cache
+def executions() -> list[Any]:
+    """PyTorch's execution traces: of two operators."""
+    tensor = [8, 9, 0, 128, 4, "cpu"]
+    inputs = {
+        "values": [tensor, tensor, 1],
+        "shapes": [[8, 16], [16, 32], []],
+        "types": ["Tensor(float)", "Tensor(c10::BFloat16)", "Int"],
+        "strides": [[16, 1], [32, 1], []],
+    }
+    nodes = [
+        {
+            "id": number, "name": "aten::mm", "ctrl_deps": 1, "inputs": inputs,
+            "attrs": [{"name": "rf_id", "type": "uint64", "value": number}],
+        }
+        for number in (5, 6)
+    ]  # fmt: skip
+    return [{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": nodes}]
+
+
+@cache
+def traced_operators() -> bytes:
+    """A profiler's trace without shapes that knows the operators of `executions`."""
+    events = [
+        {
+            "ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
+            "ts": 100 * number, "dur": 50, "args": {"Record function id": number},
+        }
+        for number in (5, 6)
+    ]  # fmt: skip
+    return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
+
+
+@cache
 def rocpd() -> list[bytes]:
     """Databases of rocprofv3: of one process, and of two."""
     one, two = rocpd_databases.process(17), rocpd_databases.process(18, "correlation_id")

@@ -61,6 +61,15 @@ def _timeline(path: Path) -> None:
             run_job(Job(str(file.path), file.kind, file.rank), alone=True)
 
 
+def _execution(path: Path) -> None:
+    """An execution trace, joined with a profiler's trace that knows its operators."""
+    from gpuscope.loading.job import Job, run_job
+
+    trace = path.parent / "trace.json"
+    trace.write_bytes(seeds.traced_operators())
+    run_job(Job(str(trace), "kineto", execution=str(path)), alone=True)
+
+
 def _archive(path: Path) -> None:
     from gpuscope.loading.archives import unpacked
 
@@ -420,6 +429,14 @@ TARGETS: dict[str, Target] = {
             _timeline,
             ci=300,
             why="each is told anew, then read",
+        ),
+        Target(
+            "execution",
+            "e.json",
+            _from(damage.as_json, seeds.executions),
+            _execution,
+            ci=300,
+            why="each is joined with a trace, then read",
         ),
         Target("pairs", "t.json", _from(damage.as_json, seeds.pairs), _timeline),
         Target(

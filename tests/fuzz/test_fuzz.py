@@ -68,6 +68,7 @@ READERS = {
     "serving/tuning.py": "tuning",
     "loading/archives.py": "archive",
     "timeline/kineto/blocks.py": "gzip",
+    "timeline/kineto/execution.py": "execution",
     "timeline/kineto/parallel.py": "trace",
     "timeline/kineto/read.py": "trace",
     "timeline/kineto/retold.py": "pairs",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from gpuscope.errors import InputFileError
 from gpuscope.timeline.trace_files import find_traces
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n"
-CHAKRA = json.dumps({"schema": "1.0.2-chakra.0.0.4", "pid": 1, "nodes": []}).encode()
 
 
 @pytest.mark.parametrize(
@@ -29,7 +27,6 @@ CHAKRA = json.dumps({"schema": "1.0.2-chakra.0.0.4", "pid": 1, "nodes": []}).enc
         ("t.xplane.pb", b"\n\1", "XLA", "trace.json.gz"),
         ("t.pftrace", b"\n\1", "Perfetto", "torch.profiler"),
         ("t.json", b"<!DOCTYPE html>\n<html>", "web page", "made of"),
-        ("t.json", CHAKRA, "execution trace", "Kineto trace"),
         (
             "t.csv",
             b"timestamp, index, power.draw [W]\n",

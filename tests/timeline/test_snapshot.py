@@ -386,3 +386,9 @@ def test_a_real_snapshot() -> None:
     lines = {label for label, _, _ in memory.holders}
     assert "record_traces.py:243 snapshot" in lines
     assert any("Backward0" in label for label in lines)
+
+
+def test_a_dump_of_the_flight_recorder_is_told_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="flight recorder") as caught:
+        read_snapshot(saved(tmp_path, {"version": "2.4", "entries": []}))
+    assert "gpuscope explain error" in caught.value.next_step

@@ -27,12 +27,15 @@ class Job:
         kind: "kineto" or "nsys".
         rank: which rank it is if the file does not say; None if the name does not say either.
         thin: keep device work and steps only.
+        execution: PyTorch's execution trace of the same rank, for what its operators were called
+            with; "" for none.
     """
 
     path: str
     kind: str
     rank: int | None = None
     thin: bool = False
+    execution: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ def _read(job: Job, alone: bool) -> Timeline:
         )
     from gpuscope.timeline.kineto import read_trace
 
-    return read_trace(job.path, rank=job.rank, workers=0 if alone else None)
+    workers = 0 if alone else None
+    return read_trace(job.path, rank=job.rank, workers=workers, execution=job.execution)
 
 
 def thinned(timeline: Timeline) -> Timeline:

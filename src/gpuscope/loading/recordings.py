@@ -158,8 +158,12 @@ def _timeline(
     notes: list[str] = []
     if ranks is not None:
         files = [f for f in files if f.rank is None or f.rank in ranks] or files
+    files, executions = _joined(files, notes)
     thin = len(files) > FULL_FILES and sum(map(unpacked_bytes, files)) > FULL_BYTES
-    jobs = [Job(str(f.path), f.kind, f.rank, thin) for f in files]
+    jobs = [
+        Job(str(f.path), f.kind, f.rank, thin, execution)
+        for f, execution in zip(files, executions, strict=True)
+    ]
     readings = run_jobs(jobs, engine=engine, workers=workers, progress=progress)
     numbered = _numbered(jobs, readings, notes)
     if ranks is not None:
@@ -174,6 +178,32 @@ def _timeline(
             Text("Record again, with steps inside the profiler's window."),
         )
     return timeline, tuple(notes)
+
+
+def _joined(files: Sequence[TraceFile], notes: list[str]) -> tuple[list[TraceFile], list[str]]:
+    """Traces, each with the path of its execution trace ("" without).
+
+    Raises:
+        InputFileError: there are execution traces alone.
+    """
+    traces = [file for file in files if file.kind != "execution"]
+    others = [file for file in files if file.kind == "execution"]
+    if not others:
+        return traces, [""] * len(traces)
+    if not traces:
+        raise InputFileError(
+            Text("{path} is an execution trace: it has no times.", path=others[0].path),
+            Text("It says which operators were called with what, and what each waited for."),
+            Text("Name the profiler's trace of the same run beside it: analyze TRACE EXECUTION"),
+        )
+    from gpuscope.timeline.kineto.execution import pairs
+
+    places = pairs([file.rank for file in traces], [file.rank for file in others])
+    left = [f.path.name for at, f in enumerate(others) if at not in places]
+    if left:
+        shown = ", ".join(left[:5]) + (", ..." if len(left) > 5 else "")
+        notes.append(Text("Left out, no trace of its rank is there: {shown}.", shown=shown))
+    return traces, ["" if at is None else str(others[at].path) for at in places]
 
 
 _Numbered = list[tuple[Job, Reading]]

@@ -41,7 +41,7 @@ def refuse_foreign(path: Path) -> None:
 def _is(kind: Mapping[str, str], path: Path, text: str) -> bool:
     if "ends" in kind:
         return path.name.lower().endswith(kind["ends"])
-    return text.startswith(_squeezed(kind["begins"])) and kind.get("holds", "") in text
+    return text.startswith(_squeezed(kind["begins"]))
 
 
 def _squeezed(text: str) -> str:

@@ -17,9 +17,9 @@ from typing import Literal
 from gpuscope.document.text import Text, joined
 from gpuscope.errors import InputFileError
 
-TraceKind = Literal["kineto", "nsys", "snapshot", "document"]
+TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution"]
 
-_TRACES = ("kineto", "nsys")
+_TRACES = ("kineto", "nsys", "execution")
 """Kinds that hold what happened when, and belong together where they are of several ranks."""
 
 _HEAD_BYTES = 1 << 18
@@ -39,6 +39,7 @@ _TRACE_MARKS = (
     b'"baseTimeNanoseconds"',
     b'"rocprofiler-sdk-tool"',
 )
+_EXECUTION = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d[\w.]*-chakra')
 _EVENT_KEYS = (b'"ph"', b'"name"')
 
 
@@ -49,7 +50,8 @@ class TraceFile:
     Attributes:
         path: where.
         kind: "kineto" (Chrome JSON), "nsys" (SQLite: its export, or rocpd), "snapshot" (PyTorch
-            memory pickle), "document" (a run saved by gpuscope).
+            memory pickle), "document" (a run saved by gpuscope), "execution" (PyTorch's execution
+            trace: operators without times).
         rank: what the name says; None where it says nothing. A rank in the file itself counts
             more and is only known once it is read.
         nbytes: size on disk.
@@ -133,6 +135,8 @@ def kind_of(path: str | Path) -> TraceKind | None:
         return "snapshot"
     if re.search(rb'"schema"\s*:\s*"gpuscope\.', text[:4096]):
         return "document"
+    if _EXECUTION.match(text):
+        return "execution"
     body = text.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body[:1] == b"{" and any(mark in text for mark in _TRACE_MARKS):
         return "kineto"

@@ -31,7 +31,7 @@ from gpuscope.timeline.types import Source, Timeline
 
 
 def read_trace(
-    path: str | Path, *, rank: int | None = None, workers: int | None = None
+    path: str | Path, *, rank: int | None = None, workers: int | None = None, execution: str = ""
 ) -> Timeline:
     """Read one rank's Kineto or Chrome trace, or rocprofv3's JSON.
 
@@ -44,6 +44,8 @@ def read_trace(
         path: the file.
         rank: which rank it is where the file does not say; 0 if None.
         workers: processes beside this one for a large file; None for as many as are worth it.
+        execution: PyTorch's execution trace of the same run, which says what operators were called
+            with where the trace does not; "" for none.
 
     Returns:
         A timeline of one rank with `recorded`, `collectives` and `sources`; its zero is the
@@ -52,6 +54,12 @@ def read_trace(
     Raises:
         InputFileError: the file cannot be opened, or is no trace.
     """
+    if execution:
+        from gpuscope.timeline.kineto.execution import with_inputs
+
+        joined = with_inputs(Path(path), Path(execution))
+        if joined is not None:
+            return _retold(Path(path), joined, rank, workers)
     try:
         return _read(path, rank, workers, True)
     except InputFileError:

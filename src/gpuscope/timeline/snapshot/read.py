@@ -128,6 +128,12 @@ def snapshot_of(path: str | Path) -> Snapshot:
     data = load_plain(path)
     if isinstance(data, list):  # the format of 2022: the segments alone
         data = {"segments": data, "device_traces": []}
+    if isinstance(data, dict) and isinstance(data.get("entries"), list):
+        raise InputFileError(
+            Text("{path} is a dump of PyTorch's flight recorder: no memory snapshot.", path=path),
+            Text("It says which collective each rank was in."),
+            Text("Type: gpuscope explain error {path}", path=path),
+        )
     if not isinstance(data, dict) or not isinstance(data.get("segments"), list):
         raise InputFileError(
             Text("{path} is not a memory snapshot.", path=path),
