@@ -49,7 +49,7 @@ ALLOWED = {
     "learn": f"{_TO_RUNS} api explanation kernel_lens",
     "advice": f"{_TO_RUNS} atomic garbage runtime capturing prediction api loading measurement"
     " explanation",
-    "planning": "errors hardware program cost timeline capturing api serving",
+    "planning": "errors hardware program cost timeline capturing api serving advice",
     "invariants": "errors hardware cost timeline analysis run",
     "serving": f"{_TO_RUNS} atomic capturing api loading measurement",
     "guarding": f"{_TO_RUNS} atomic api",

@@ -143,6 +143,7 @@ LINES = (
     ("serve", "llama-3.1-8b", "--rate", "1", "--calibration", NAME),
     ("plan", NAME),
     ("plan", "llama-3.1-8b", "--on", NAME),
+    ("plan", f"{NAME}.py:build", "--on", "8xh200"),
     ("fit", NAME),
     ("fit", "llama-3.1-8b", "--method", NAME),
     ("load", NAME),

@@ -35,7 +35,10 @@ def register(app: typer.Typer) -> None:
 
 
 def plan_command(
-    model: Annotated[str, typer.Argument(help=Text("A built-in decoder: llama-3.1-8b, ..."))],
+    context: typer.Context,
+    model: Annotated[
+        str, typer.Argument(help=Text("A built-in decoder: llama-3.1-8b, ...; or train.py:build."))
+    ],
     *,
     task: Annotated[str, typer.Option(help=Text("train, finetune or serve."))] = "train",
     method: Method = "lora",
@@ -102,9 +105,15 @@ def plan_command(
     shown: WhereWithoutFigures,
 ) -> None:
     """Choose devices, parallelism, batch and settings to train, to fine-tune or to serve."""
+    from gpuscope.planning.own import is_own
     from gpuscope.planning.question import tokens_of
     from gpuscope.planning.verb import check_task
 
+    if is_own(model):
+        from gpuscope.cli.plan_own import show_own
+
+        show_own(context, model, on, devices, global_batch, goal, simulate, prices, why, shown)
+        return
     check_task(task)
     if task != "train":
         _refuse_check(task, check is not None, framework is not None)

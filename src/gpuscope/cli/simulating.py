@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from gpuscope.cli.progress import progress
 
 if TYPE_CHECKING:
+    from gpuscope.planning.own.types import Changed
     from gpuscope.planning.serving.types import ServingChoice
     from gpuscope.planning.tuning.types import Tuned
     from gpuscope.planning.types import Candidate
 
-    Tell = Callable[[int, int, Candidate | Tuned | ServingChoice], None]
+    Planned = Candidate | Changed | Tuned | ServingChoice
+    Tell = Callable[[int, int, Planned], None]
 
 
 @contextmanager
@@ -23,7 +25,7 @@ def simulating(quiet: bool, lang: str) -> Iterator[Tell]:
 
     with progress(quiet) as say:
 
-        def tell(number: int, total: int, candidate: Candidate | Tuned | ServingChoice) -> None:
+        def tell(number: int, total: int, candidate: Planned) -> None:
             say(
                 tr(
                     "Simulating {plan} ({number} of {total}) …",

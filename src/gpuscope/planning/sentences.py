@@ -37,6 +37,8 @@ _KINDS = {
     "slower": Text("slower even at the device's peak"),
     "overloaded": Text("cannot keep up"),
     "not_simulated": Text("others had the better quick score"),
+    "unfit": Text("a change that cannot be made here"),
+    "little": Text("a change that gains little alone"),
 }
 
 

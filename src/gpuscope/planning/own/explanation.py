@@ -1,0 +1,154 @@
+"""A plan of a user's own code in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
+from gpuscope.document.quantities import Number, Seconds
+from gpuscope.document.text import Text
+from gpuscope.planning.own.types import OwnPlan, Weighed
+from gpuscope.planning.sentences import (
+    PEAK,
+    bound_to,
+    out,
+    simulated_step,
+    starts,
+    tied,
+    what_became,
+    what_it_holds,
+)
+from gpuscope.planning.writers.torchrun import launched
+
+__all__ = ["explained_own"]
+
+_ASSUMPTIONS = (
+    Text("Every device's process reads samples of its own. Steps are compared by the sample."),
+    Text(
+        "Another batch, or more devices, is another recipe; lower precision other rounding: check "
+        "the loss."
+    ),
+    PEAK,
+)
+
+_NAMES = "ddp, fsdp, fsdp-kept, batch, bf16-autocast, ..."
+
+
+def explained_own(plan: OwnPlan, why: str | None = None) -> Explanation:
+    """The plan for a reader.
+
+    Args:
+        plan: the answer.
+        why: "fsdp,batch=8": also list the candidates that have these, and what became of them; or
+            the name of a change that was not combined.
+
+    Raises:
+        InvalidValueError: `why` names nothing that a candidate has.
+    """
+    question, best = plan.question, plan.best
+    ordered = sorted(plan.judged, key=lambda each: each.value(question.goal) or 0.0)
+    note = Text(
+        "{count} candidates, of which {judged} were simulated and fit.",
+        count=plan.candidates,
+        judged=len(plan.judged),
+    )
+    sections = [
+        Section(Text("All that were simulated"), (_table(plan, ordered),)),
+        out(plan.rejected, note),
+    ]
+    if why is not None:
+        said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
+        sections.append(what_became(why, said, plan.rejected, _NAMES, "--why fsdp,batch=8"))
+    sections.append(starts("torchrun", _started(plan), "python"))
+    return Explanation(
+        "plan",
+        Text("{target}: how to run it", target=question.target),
+        _summary(plan),
+        tuple(sections),
+        (_next(plan),),
+        (),
+        (*_ASSUMPTIONS, *bound_to(best.candidate.cluster, question.clusters)),
+    )
+
+
+def _summary(plan: OwnPlan) -> tuple[Text, ...]:
+    best, before = plan.best, plan.before
+    lines = [
+        Text(
+            "Take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
+            cluster=best.candidate.cluster.name,
+            plan=best.candidate.words,
+            step=Seconds(best.step_s),
+            low=Seconds(best.low_s),
+            high=Seconds(best.high_s),
+        ),
+        what_it_holds(best),
+    ]
+    if before is not None:
+        lines.append(
+            Text(
+                "As it is, a step takes {step} and holds {share} % of a device's memory; the plan "
+                "works through {times} times the samples in the same time.",
+                step=Seconds(before.step_s),
+                share=Number(100 * before.peak_bytes / before.usable_bytes, ".0f"),
+                times=Number(_rate(best) / _rate(before), ".2f"),
+            )
+        )
+    return (*lines, *tied(plan.ties, plan.complete))
+
+
+def _next(plan: OwnPlan) -> str:
+    """What says more about the changes of the choice."""
+    cluster = plan.best.candidate.cluster
+    where = f"{cluster.n_devices}x{cluster.device.id}"
+    return f"gpuscope advise {plan.question.target} --on {where} --allow recipe"
+
+
+def _rate(each: Weighed) -> float:
+    """Samples a second."""
+    return each.candidate.samples / each.step_s
+
+
+def _table(plan: OwnPlan, rows: Sequence[Weighed]) -> Table:
+    columns = (
+        Column(Text("devices")),
+        Column(Text("plan")),
+        Column(Text("samples/s")),
+        Column(Text("step"), "s"),
+        Column(Text("±"), "percent"),
+        Column(Text("quick score"), "s"),
+        Column(Text("peak memory"), "bytes"),
+        Column(Text("energy a sample"), "J"),
+        Column(Text("a million samples"), "USD"),
+    )
+    cells: list[tuple[Cell, ...]] = [
+        (
+            each.candidate.cluster.name,
+            each.candidate.words,
+            _rate(each),
+            each.step_s,
+            (each.high_s - each.low_s) / 2 / each.step_s,
+            each.scored_s,
+            each.peak_bytes,
+            each.value("energy"),
+            None if each.usd is None else 1e6 * each.usd / each.candidate.samples,
+        )
+        for each in rows
+    ]
+    chosen = tuple(n for n, each in enumerate(rows) if each is plan.best)
+    return Table(Text("The best for the goal first"), columns, tuple(cells), chosen)
+
+
+def _started(plan: OwnPlan) -> str:
+    """What makes the changes, and what starts it."""
+    best = plan.best.candidate
+    path, _, function = plan.question.target.rpartition(":")
+    file = path or function
+    lines = []
+    if best.names:
+        names = ", ".join(f'"{name}"' for name in best.names)
+        lines = ["import gpuscope", f"gpuscope.apply({names}).start()  # before anything is built"]
+    if best.batch != best.own_batch:
+        lines.append(f"{function}(batch={best.batch})")
+    start = launched(best.cluster, file) if best.devices > 1 else f"python {file}"
+    return "\n".join((*lines, f"# {start}"))

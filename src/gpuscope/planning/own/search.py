@@ -1,0 +1,275 @@
+"""The user's own code: candidates, their quick score, the best of them simulated, one chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from math import log
+from pathlib import Path
+
+from gpuscope.document.quantities import Bytes, Percent, Seconds
+from gpuscope.document.text import Text
+from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
+from gpuscope.hardware import Cluster, parse_target
+from gpuscope.planning.choice import choose
+from gpuscope.planning.own.score import WRAPS, Effects, effects_of
+from gpuscope.planning.own.simulate import Quick, Simulator
+from gpuscope.planning.own.types import Changed, OwnPlan, OwnQuestion, Weighed
+from gpuscope.planning.question import check_goal, clusters_of
+from gpuscope.planning.types import Rejected
+from gpuscope.program.models.settings import positive
+
+__all__ = ["question_of_own", "search_own"]
+
+TRIES = 2
+"""Candidates that may be simulated for each one that is wanted, since some do not fit."""
+
+DOUBLINGS = range(-2, 7)
+"""Batches that are tried: the code's own, times two to these powers."""
+
+HOPELESS = 1.25
+"""A quick peak of so many times a device's memory is not simulated."""
+
+ALIKE = 0.02
+"""Quick scores are put in steps of this share; the simplest of a step comes first."""
+
+OnCandidate = Callable[[int, int, Changed], None]
+
+
+def question_of_own(
+    target: str,
+    *,
+    on: str | Sequence[str],
+    devices: str | int | Sequence[int] | None = None,
+    goal: str = "time",
+    global_batch: int | None = None,
+    simulate: int = 8,
+    prices: Path | None = None,
+) -> OwnQuestion:
+    """Check everything.
+
+    Args:
+        target: "train.py:build", or a script.
+        on: "8xh200"; several: "h200,8xh100".
+        devices: how many of those that name no number; None: one.
+        global_batch: samples of a step of the whole job; None: any.
+        goal, simulate, prices: as for built-in decoders.
+
+    Raises:
+        InputFileError, UnknownNameError: no such file, function, device or goal.
+        InvalidValueError: numbers that cannot be.
+    """
+    from gpuscope.program.workload import check_name
+
+    check_goal(goal)
+    positive("simulate", simulate)
+    positive("global_batch", global_batch)
+    check_name(target)
+    names = [n.strip() for n in on.split(",") if n.strip()] if isinstance(on, str) else list(on)
+    clusters: list[Cluster] = []
+    for name in names:
+        asked = parse_target(name)
+        if asked.n_devices > 1 and devices is None:
+            clusters += clusters_of(asked.device.id, asked.n_devices, prices, goal)
+        else:
+            clusters += clusters_of(name, 1 if devices is None else devices, prices, goal)
+    if not clusters:
+        raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
+    return OwnQuestion(
+        target=target,
+        clusters=tuple(dict.fromkeys(clusters)),
+        goal=goal,
+        global_batch=global_batch,
+        simulated=simulate,
+    )
+
+
+def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -> OwnPlan:
+    """Answer a checked question; interrupted, with the best so far.
+
+    Args:
+        question: what `question_of_own` gave.
+        on_candidate: told of each before it is simulated: number, how many, which; of single
+            changes first, then of what is put together.
+
+    Raises:
+        GpuscopeError: the code as it stands cannot be captured.
+        DoesNotFitError: nothing fits; says what is least short.
+    """
+    simulator = Simulator(question)
+    effects = effects_of(simulator, on_candidate)
+    found = list(_candidates(question, effects))
+    if question.global_batch is not None:
+        _check_batch(question, effects.own_batch, found)
+    scores = [effects.of(each) for each in found]
+    judged, rejected, tried, complete = _simulated(question, simulator, found, scores, on_candidate)
+    if not judged:
+        _nothing_fits(question, rejected)
+    best, ties = choose(judged, question.goal)
+    own = effects.own_batch
+    left = [_not_simulated(found[n], scores[n]) for n in range(len(found)) if n not in tried]
+    return OwnPlan(
+        question=question,
+        best=best,
+        ties=ties,
+        judged=tuple(judged),
+        rejected=(*effects.out, *rejected, *left),
+        before=simulator.judge(Changed(best.candidate.cluster, "", own, (), own), 0.0),
+        candidates=len(found),
+        complete=complete,
+    )
+
+
+def _candidates(question: OwnQuestion, effects: Effects) -> Iterator[Changed]:
+    """Every sharing, batch and set of techniques on each cluster."""
+    own = effects.own_batch
+    for cluster in question.clusters:
+        shares = [name for name in WRAPS if (cluster, name) in effects.alone] or [""]
+        for share in shares:
+            for batch in _batches(question, cluster, own):
+                for techniques in _sets(effects.techniques):
+                    yield Changed(cluster, share, batch, techniques, own)
+
+
+def _batches(question: OwnQuestion, cluster: Cluster, own: int | None) -> list[int | None]:
+    """Samples of a device's step that are tried."""
+    whole, devices = question.global_batch, cluster.n_devices
+    if own is None:
+        return [None]
+    if whole is None:
+        return [int(own * 2.0**n) for n in DOUBLINGS if own * 2.0**n >= 1]
+    return [] if whole % devices else [whole // devices]
+
+
+def _check_batch(question: OwnQuestion, own: int | None, found: Sequence[Changed]) -> None:
+    """Refuse a batch that cannot be."""
+    whole = question.global_batch or 0
+    if own is None:
+        raise InvalidValueError(
+            Text("This workload has no batch to vary."),
+            Text("Its function has no argument 'batch' or 'batch_size' with a number."),
+            Text("Write for example: def build(batch=8): and use it for the data."),
+        )
+    if not found:
+        devices = min(each.n_devices for each in question.clusters)
+        low = whole // devices * devices
+        raise InvalidValueError(
+            Text(
+                "{batch} samples cannot be shared by {devices} devices.",
+                batch=whole,
+                devices=devices,
+            ),
+            Text("Each takes the same number."),
+            Text(
+                "Nearest: {nearest}.", nearest=", ".join(str(n) for n in (low, low + devices) if n)
+            ),
+        )
+
+
+def _sets(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """All sets of changes, one of a group (a precision) at most, in the order of installation."""
+    from gpuscope.advice.registry import plan
+
+    sets = (plan(chosen) for n in range(len(names) + 1) for chosen in combinations(names, n))
+    return [
+        tuple(change.name for change in each)
+        for each in sets
+        if len({change.group for change in each}) == len(each)
+    ]
+
+
+def _simulated(
+    question: OwnQuestion,
+    simulator: Simulator,
+    found: Sequence[Changed],
+    scores: Sequence[Quick],
+    on_candidate: OnCandidate | None,
+) -> tuple[list[Weighed], list[Rejected], set[int], bool]:
+    """The best by the quick score: what fits, what is out, which were tried, whether all were."""
+    judged: list[Weighed] = []
+    rejected: list[Rejected] = []
+    tried: set[int] = set()
+    for n in _order(question, found, scores):
+        if len(judged) == question.simulated or len(tried) == TRIES * question.simulated:
+            break
+        try:
+            if on_candidate:
+                on_candidate(len(judged) + 1, question.simulated, found[n])
+            each = simulator.judge(found[n], scores[n].step_s)
+        except KeyboardInterrupt:
+            if not judged:
+                raise
+            return judged, rejected, tried, False
+        except GpuscopeError as error:
+            tried.add(n)
+            rejected.append(_out(found[n], "layout", error.what))
+            continue
+        tried.add(n)
+        if each.fits < question.certainty:
+            rejected.append(_out(each.candidate, "memory", _too_full(each)))
+        else:
+            judged.append(each)
+    return judged, rejected, tried, True
+
+
+def _order(question: OwnQuestion, found: Sequence[Changed], scores: Sequence[Quick]) -> list[int]:
+    """Which to simulate: the best of each cluster and sharing first, then all others."""
+
+    def rank(n: int) -> tuple[bool, int, int]:
+        each, usable = found[n], found[n].cluster.device.memory_usable_bytes
+        seconds = scores[n].step_s / each.samples
+        if question.goal == "cost":
+            seconds *= each.cluster.price_usd_per_hour or float("inf")
+        if question.goal == "energy":
+            seconds *= each.devices * (each.cluster.device.tdp_w or 0.0)
+        alike = round(log(max(seconds, 1e-12)) / ALIKE)
+        return scores[n].peak_bytes > usable, alike, each.dimensions
+
+    hopeful = [
+        n
+        for n, each in enumerate(found)
+        if scores[n].peak_bytes <= HOPELESS * each.cluster.device.memory_usable_bytes
+    ]
+    ordered = sorted(hopeful or range(len(found)), key=rank)
+    first = {(found[n].cluster, found[n].share): n for n in reversed(ordered)}
+    begin = sorted(first.values(), key=rank)
+    return begin + [n for n in ordered if n not in begin]
+
+
+def _out(candidate: Changed, kind: str, reason: str) -> Rejected:
+    return Rejected(f"{candidate.cluster.name}: {candidate.words}", kind, reason)
+
+
+def _not_simulated(each: Changed, score: Quick) -> Rejected:
+    usable = each.cluster.device.memory_usable_bytes
+    if score.peak_bytes > HOPELESS * usable:
+        reason = Text(
+            "By the quick score it takes {peak} of {usable}.",
+            peak=Bytes(score.peak_bytes),
+            usable=Bytes(usable),
+        )
+        return _out(each, "memory", reason)
+    reason = Text(
+        "Not simulated: the quick score, {estimate} a step, has others before it.",
+        estimate=Seconds(score.step_s),
+    )
+    return _out(each, "not_simulated", reason)
+
+
+def _too_full(judged: Weighed) -> Text:
+    return Text(
+        "Its fullest rank takes {peak} of {usable}: {fits} likely to fit.",
+        peak=Bytes(judged.peak_bytes),
+        usable=Bytes(judged.usable_bytes),
+        fits=Percent(judged.fits),
+    )
+
+
+def _nothing_fits(question: OwnQuestion, rejected: Sequence[Rejected]) -> None:
+    last = rejected[-1] if rejected else None
+    why = "" if last is None else Text("{plan}: {reason}", plan=last.words, reason=last.reason)
+    raise DoesNotFitError(
+        Text("No plan was found that fits {model}.", model=question.target),
+        why,
+        Text("Ask for more devices, for some with more memory, or for shorter sequences."),
+    )

@@ -1,0 +1,129 @@
+"""What the parts of plans of a user's own code hand to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+
+from gpuscope.document.printable import short_repr
+from gpuscope.document.quantities import Seconds
+from gpuscope.hardware import Cluster
+from gpuscope.planning.types import Rejected, Simulated
+
+__all__ = ["Changed", "OwnPlan", "OwnQuestion", "Weighed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnQuestion:
+    """What is asked.
+
+    Attributes:
+        target: "train.py:build" or a script.
+        clusters: every device and number of devices that may be taken.
+        goal: one of `gpuscope.planning.types.GOALS`, of a sample.
+        global_batch: samples of a step of the whole job; None: any.
+        certainty: least probability to fit.
+        simulated: how many candidates are simulated.
+    """
+
+    target: str
+    clusters: tuple[Cluster, ...]
+    goal: str = "time"
+    global_batch: int | None = None
+    certainty: float = 0.95
+    simulated: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One way to run the code on one cluster.
+
+    Attributes:
+        cluster: what it runs on.
+        share: the change that shares the model over devices ("ddp", "fsdp"); "" for none.
+        batch: samples of a device's step; None where the code has no argument for it.
+        techniques: names of the other changes, in the order of their installation.
+        own_batch: samples of a device's step as the code stands; None as above.
+    """
+
+    cluster: Cluster
+    share: str = ""
+    batch: int | None = None
+    techniques: tuple[str, ...] = ()
+    own_batch: int | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self, f"{self.cluster.name}: {self.words}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All changes."""
+        return (*((self.share,) if self.share else ()), *self.techniques)
+
+    @property
+    def words(self) -> str:
+        """As on a command line: "fsdp, batch 32, bf16-autocast"; "as it is"."""
+        sized = () if self.batch is None else (f"batch {self.batch}",)
+        share = (self.share,) if self.share else ()
+        return ", ".join((*share, *sized, *self.techniques)) or "as it is"
+
+    @property
+    def devices(self) -> int:
+        """Of the whole job."""
+        return self.cluster.n_devices
+
+    @property
+    def dimensions(self) -> int:
+        """Changes, and doublings or halvings of the batch: fewer are simpler."""
+        if not self.batch or not self.own_batch:
+            return len(self.names)
+        return len(self.names) + round(abs(log2(self.batch / self.own_batch)))
+
+    @property
+    def samples(self) -> int:
+        """Of a step of the whole job; where the batch is not known, a device's counts as one."""
+        return self.devices * (self.batch or 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed(Simulated):
+    """A candidate that was simulated."""
+
+    candidate: Changed
+
+    def value(self, goal: str) -> float | None:
+        """What the goal makes small: seconds, dollars or joules of a sample."""
+        # `super()` would mean the class that `slots` replaced.
+        whole = Simulated.value(self, goal)
+        return None if whole is None else whole / self.candidate.samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPlan:
+    """The answer.
+
+    Attributes:
+        question: what was asked.
+        best: the recommended candidate.
+        ties: candidates that cannot be told from the best, it included; the simplest is the best.
+        judged: all that were simulated and fit.
+        rejected: all that are out, and changes that were not combined.
+        before: the code as it stands on the cluster of the best (where it takes several devices,
+            a copy on each); None where that cannot run.
+        candidates: how many were considered.
+        complete: False where it was interrupted: the best so far.
+    """
+
+    question: OwnQuestion
+    best: Weighed
+    ties: tuple[Weighed, ...]
+    judged: tuple[Weighed, ...]
+    rejected: tuple[Rejected, ...]
+    before: Weighed | None
+    candidates: int
+    complete: bool = True
+
+    def __repr__(self) -> str:
+        best = self.best.candidate
+        step = f"step {Seconds(self.best.step_s)}"
+        return short_repr(self, f"{best.cluster.name}: {best.words}", step)

@@ -1,0 +1,153 @@
+"""Plans of a user's own code: what is combined, what is chosen, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gpuscope.errors import GpuscopeError, InvalidValueError
+from gpuscope.hardware import Cluster, parse_target
+from gpuscope.planning.own.explanation import explained_own
+from gpuscope.planning.own.score import Effects
+from gpuscope.planning.own.search import question_of_own, search_own
+from gpuscope.planning.own.simulate import Quick
+from gpuscope.planning.own.types import Changed, OwnPlan, Weighed
+
+SCRIPT = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(2048, 8192), nn.Linear(8192, 2048)
+
+    def forward(self, x):
+        return x + self.down(self.up(x).relu())
+
+def build(batch=4096):
+    model = nn.Sequential(*(Block() for _ in range(3))).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    x = torch.randn(batch, 2048, device="cuda")
+
+    def step():
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return step
+
+def without():
+    return build()
+
+def broken(batch=8):
+    raise ValueError("no data")
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training of one process."""
+    path = tmp_path_factory.mktemp("own") / "train.py"
+    path.write_text(SCRIPT, "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def answer(script: Path) -> OwnPlan:
+    """Its plan for two devices and a batch of the whole job."""
+    asked = question_of_own(f"{script}:build", on="2xh200", global_batch=16384, simulate=3)
+    return search_own(asked)
+
+
+def test_one_is_chosen_of_what_was_simulated(answer: OwnPlan) -> None:
+    best = answer.best
+    assert best in answer.judged
+    assert best in answer.ties
+    assert best.candidate.batch == 8192
+    assert best.candidate.samples == 16384
+    assert {each.candidate.share for each in answer.judged} == {"ddp", "fsdp", "fsdp-kept"}
+    assert "bf16-autocast" in best.candidate.techniques  # float32 products are the whole step
+    assert answer.before is not None
+    assert best.step_s / best.candidate.samples < answer.before.step_s / 8192 / 1.5
+    assert len(answer.rejected) + len(answer.judged) >= answer.candidates
+
+
+def test_what_it_says(answer: OwnPlan) -> None:
+    told = explained_own(answer, "fsdp")
+    assert any("times the samples" in line for line in told.summary)
+    why, starts = told.sections[-2:]
+    assert why.title == "Why not fsdp"
+    lines = [line.text for line in starts.blocks[0].lines]
+    assert f"torchrun --standalone --nproc-per-node 2 {answer.question.target[:-6]}" in lines[-1]
+    assert "build(batch=8192)" in lines
+    with pytest.raises(InvalidValueError, match="names no candidate"):
+        explained_own(answer, "tp=2")
+
+
+def test_it_is_what_predict_says_of_the_same_changes(answer: OwnPlan, script: Path) -> None:
+    from gpuscope.advice.forecast.forecaster import Forecaster
+    from gpuscope.program.models.settings import WorkloadOptions
+
+    best = answer.best
+    with Forecaster(
+        f"{script}:build", "2xh200", options=WorkloadOptions(batch=best.candidate.batch)
+    ) as forecaster:
+        found = forecaster.forecast(best.candidate.names, interval=False)
+    assert found.step_time_s == pytest.approx(best.step_s, rel=0.01)
+    assert found.peak_memory_bytes == best.peak_bytes
+
+
+def test_wrong_questions(script: Path) -> None:
+    with pytest.raises(GpuscopeError, match="has no function 'nothing'"):
+        search_own(question_of_own(f"{script}:nothing", on="h200"))
+    with pytest.raises(InvalidValueError, match="names a number of devices"):
+        question_of_own(f"{script}:build", on="8xh200", devices=4)
+    with pytest.raises(InvalidValueError, match="No device"):
+        question_of_own(f"{script}:build", on="")
+    with pytest.raises(GpuscopeError, match=r"ValueError \(line 31 of .*no data"):
+        search_own(question_of_own(f"{script}:broken", on="h200"))
+
+
+def _effects(cluster: Cluster, alone: Mapping[str, Quick]) -> Effects:
+    base = {cluster: Quick(1.0, 100)}
+    made = {(cluster, name): found for name, found in alone.items()}
+    return Effects(tuple(alone), (), 8, base, {cluster: Quick(1.5, 160)}, made)
+
+
+def test_effects_are_put_together() -> None:
+    cluster = parse_target("2xh200")
+    alone = {"tf32": Quick(0.5, 100), "checkpoint": Quick(1.2, 70), "ddp": Quick(1.1, 130)}
+    effects = _effects(cluster, alone)
+    assert effects.of(Changed(cluster, "", 8, (), 8)) == Quick(1.0, 100)
+    assert effects.of(Changed(cluster, "", 32, (), 8)).step_s == pytest.approx(1 + 3 * 0.5)
+    both = effects.of(Changed(cluster, "ddp", 16, ("tf32", "checkpoint"), 8))
+    assert both.step_s == pytest.approx(1.5 * 0.5 * 1.2 + 0.1)
+    assert both.peak_bytes == 160 - 2 * 30 + 30
+
+
+def test_words_and_simplicity() -> None:
+    cluster = parse_target("2xh200")
+    plain = Changed(cluster)
+    assert (plain.words, plain.dimensions, plain.samples) == ("as it is", 0, 2)
+    more = Changed(cluster, "fsdp", 32, ("tf32",), 8)
+    assert more.words == "fsdp, batch 32, tf32"
+    assert more.dimensions == 2 + 2  # two changes, two doublings
+    judged = Weighed(
+        candidate=more,
+        scored_s=1.0,
+        step_s=1.0,
+        low_s=0.9,
+        high_s=1.1,
+        peak_bytes=1,
+        usable_bytes=2,
+        fits=1.0,
+        energy_j=128.0,
+        usd=None,
+    )
+    assert judged.value("energy") == 2.0
+    assert judged.value("cost") is None
