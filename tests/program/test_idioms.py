@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as functional
 from torch import nn
 
+from gpuscope.errors import CaptureError
 from gpuscope.program.capture import capture
 from gpuscope.program.types import Program
 
@@ -249,3 +251,93 @@ def test_a_gradient_without_a_rule_is_like_what_was_differentiated() -> None:
 
     ops = {op.name: op for op in capture(build).ops}
     assert ops["aten::multi_margin_loss_backward"].outputs[0].shape == (8, 5)
+
+
+def test_what_is_shared_says_so() -> None:
+    def build() -> Step:
+        assert torch.zeros(3).share_memory_().is_shared()
+        assert not torch.zeros(3).is_shared()
+        return lambda: torch.ones(3, device="cuda") * 2
+
+    assert names(build) == ["ones", "mul"]
+
+
+def test_a_copied_model_has_parameters() -> None:
+    def build() -> Step:
+        copied = copy.deepcopy(nn.Linear(4, 4).cuda())
+        copied.weight = copied.weight  # refused where it is none
+        return lambda: copied(torch.randn(2, 4, device="cuda"))
+
+    assert names(build)[-1] == "addmm"
+
+
+def test_training_for_quantized_numbers_is_followed() -> None:
+    quantization = pytest.importorskip("torch.ao.quantization")
+
+    def build() -> Step:
+        model = nn.Sequential(quantization.QuantStub(), nn.Linear(8, 8))
+        model.qconfig = quantization.get_default_qat_qconfig("fbgemm")  # type: ignore[assignment]
+        model = quantization.prepare_qat(model.train()).cuda()
+        return lambda: model(torch.randn(2, 8, device="cuda")).sum().backward()
+
+    assert "_fused_moving_avg_obs_fq_helper" in names(build)
+
+
+def test_quantized_layers_are_said_to_be_of_the_cpu() -> None:
+    quantization = pytest.importorskip("torch.ao.quantization")
+    model = nn.Sequential(nn.Linear(8, 8))
+
+    def build() -> Step:
+        quick = quantization.quantize_dynamic(copy.deepcopy(model), {nn.Linear})
+        return lambda: quick(torch.randn(2, 8)).cuda()
+
+    with pytest.raises(CaptureError, match="on CPUs alone"):
+        capture(build)
+
+
+def test_biases_that_are_causal_choose_their_attention() -> None:
+    from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+
+    def build() -> Step:
+        q, k = (torch.randn(2, 4, n, 16, device="cuda") for n in (8, 10))
+
+        def step() -> object:
+            for bias in (causal_lower_right(8, 10), causal_upper_left(8, 10)):
+                out = functional.scaled_dot_product_attention(q, k, k, bias)
+                assert out.shape == (2, 4, 8, 16)
+            return out
+
+        return step
+
+    assert sum("attention" in name for name in names(build)) == 2
+
+
+def test_distributions_that_draw_again_draw_once() -> None:
+    def build() -> Step:
+        ones = torch.ones(3, device="cuda")
+        mixed = torch.distributions.MixtureSameFamily(
+            torch.distributions.Categorical(ones), torch.distributions.Normal(ones, ones)
+        )
+
+        def step() -> object:
+            torch.distributions.VonMises(ones, ones).sample()
+            return mixed.log_prob(mixed.sample((7,)))
+
+        return step
+
+    assert "acos" in names(build)
+
+
+def test_a_loop_of_pytorch_that_waits_for_values_is_named_by_its_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpuscope.program.capture.endless.READS", 600)
+
+    def build(**limit: int) -> Step:
+        a = torch.randn(16, 16, device="cuda")
+        return lambda: torch.lobpcg(a @ a.T, k=1, **limit)
+
+    assert "mm" in names(lambda: build(niter=1))
+    with pytest.raises(CaptureError, match=r"niter=100") as error:
+        capture(build)
+    assert "test_idioms.py" in str(error.value)

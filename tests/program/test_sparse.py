@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from captured import of, work
 from torch import nn
+
+from gpuscope.errors import CaptureError
 
 Step = Callable[[], object]
 PLACES = torch.tensor([[0, 1, 2, 2], [1, 0, 3, 2]])
@@ -129,3 +132,47 @@ def test_sums_have_the_shapes_of_a_real_run() -> None:
     program = of(lambda: lambda: found.append(sums("cuda")))
     assert found[-1] == sums("cpu")
     assert any("as many values as can be" in note for note in program.assumptions)
+
+
+def test_two_sparse_matrices_meet_in_their_common_dimension() -> None:
+    program = of(
+        lambda: (
+            lambda: torch.sparse.mm(
+                torch.sparse_coo_tensor(PLACES, torch.ones(4), (5, 5), device="cuda"),
+                torch.sparse_coo_tensor(PLACES, torch.ones(4), (5, 5), device="cuda"),
+            )
+        )
+    )
+    product = next(op for op in program.ops if "matmul" in op.name)
+    assert product.outputs[1].shape == (4,)  # 4 * 4 / 5
+    assert any("spread evenly" in str(said) for said in program.assumptions)
+
+
+def test_parts_of_compressed_tensors_have_their_sizes() -> None:
+    def parts(device: str) -> list[Any]:
+        made = torch.sparse_csr_tensor(
+            torch.tensor([0, 2, 3]), torch.tensor([0, 3, 1]), torch.ones(3), (2, 4), device=device
+        )
+        return [tuple(t.shape) for t in (made.crow_indices(), made.col_indices(), made.values())]
+
+    found: list[Any] = []
+    of(lambda: lambda: (torch.ones(1, device="cuda"), found.append(parts("cuda"))))
+    assert found[-1] == parts("cpu")
+
+
+def test_blocks_are_refused_and_not_taken_for_dense() -> None:
+    with pytest.raises(CaptureError, match="block sparse"):
+        of(lambda: lambda: torch.eye(8, device="cuda").to_sparse_bsr((2, 2)))
+
+
+def test_two_of_four_weights_take_nine_sixteenths() -> None:
+    def build() -> Step:
+        from torch.sparse import to_sparse_semi_structured
+
+        weight = torch.tensor([0, 0, 1, 1]).tile((64, 16)).half().cuda()
+        packed: Any = to_sparse_semi_structured(weight)
+        assert packed.packed.numel() == 64 * 64 * 9 // 16
+        x = torch.randn(64, 64, device="cuda", dtype=torch.float16)
+        return lambda: nn.functional.linear(x, packed)
+
+    assert not of(build).unsupported

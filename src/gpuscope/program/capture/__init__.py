@@ -201,7 +201,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         compiled.install(patch, recorder)
         foreign.install(patch, recorder)
         selective.install(patch)
-        subclasses.install(patch)
+        subclasses.install(patch, recorder)
         triton_kernels.install(patch, recorder)
         foreign.when_weights_are_read(patch)
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from gpuscope.document.text import Text
+from gpuscope.errors import CaptureError, RefusedError
 
 
 def csr(
@@ -32,6 +33,37 @@ def converted(recorder: Any, self: torch.Tensor, *args: Any, **kwargs: Any) -> t
         return self.coalesce()
     _told(recorder)
     return self.to_sparse()
+
+
+def crow_indices(recorder: Any, self: torch.Tensor) -> torch.Tensor:
+    """`x.crow_indices()`: where each row begins."""
+    return self._indices().new_empty(self.shape[0] + 1)
+
+
+def ccol_indices(recorder: Any, self: torch.Tensor) -> torch.Tensor:
+    """`x.ccol_indices()`: where each column begins."""
+    return self._indices().new_empty(self.shape[1] + 1)
+
+
+def col_indices(recorder: Any, self: torch.Tensor) -> torch.Tensor:
+    """`x.col_indices()`."""
+    return self._indices()[1]
+
+
+def row_indices(recorder: Any, self: torch.Tensor) -> torch.Tensor:
+    """`x.row_indices()`."""
+    return self._indices()[0]
+
+
+def blocks(recorder: Any, *_: Any, **__: Any) -> torch.Tensor:
+    """Tensors of blocks (BSR, BSC)."""
+    raise RefusedError(
+        CaptureError(
+            Text("gpuscope cannot follow block sparse tensors (BSR, BSC) yet."),
+            Text("How many blocks hold values depends on data."),
+            Text("Predict with sparse tensors of places and values: .to_sparse()."),
+        )
+    )
 
 
 def _made(

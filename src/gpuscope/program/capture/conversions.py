@@ -293,7 +293,12 @@ def _deepcopied(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy"
             " protocol at the moment."
         )
-    made = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+    copied = self.detach().clone()
+    if isinstance(self, torch.nn.Parameter):
+        made: torch.Tensor = torch.nn.Parameter(copied, self.requires_grad)
+    else:
+        made = copied.requires_grad_(self.requires_grad)
+    memo[id(self)] = made
     if self.grad is not None:
         made.grad = copy.deepcopy(self.grad, memo)
     return made
@@ -361,8 +366,27 @@ def _sparse_conversions(patch: Patches, recorder: Any) -> None:
     def any_layout(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("layout") in (torch.sparse_csr, torch.sparse_csc):
             return converted(self)
+        if kwargs.get("layout") in (torch.sparse_bsr, torch.sparse_bsc):
+            return _compressed(recorder, "blocks")()
         return to_sparse(self, *args, **kwargs)
 
+    sparse: Any = torch.sparse_coo_tensor
+
+    def placed(*args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+        if is_device_type(device):
+            args = (*(torch.as_tensor(part, device=device) for part in args[:2]), *args[2:])
+        elif device is not None:
+            kwargs["device"] = device
+        made: torch.Tensor = sparse(*args, **kwargs)
+        return made
+
+    patch.set(torch, "sparse_coo_tensor", placed)
+    for name in ("crow_indices", "col_indices", "ccol_indices", "row_indices"):
+        patch.set(torch.Tensor, name, _compressed(recorder, name))
+    for name in ("to_sparse_bsr", "to_sparse_bsc"):
+        patch.set(torch.Tensor, name, _compressed(recorder, "blocks"))
+    for name in ("sparse_bsr_tensor", "sparse_bsc_tensor"):
+        patch.set(torch, name, _compressed(recorder, "blocks"))
     patch.set(torch, "sparse_csr_tensor", _compressed(recorder, "csr"))
     patch.set(torch, "sparse_csc_tensor", _compressed(recorder, "csc"))
     patch.set(torch.Tensor, "to_sparse_csr", converted)

@@ -115,7 +115,18 @@ def in_place(args: Any, kwargs: Any) -> None:
     """What writes to its arguments and returns nothing."""
 
 
+def compressed_halves(args: Any, kwargs: Any) -> torch.Tensor:
+    """2:4 sparsity: half of the values and where they lie, of which each takes two bits.
+
+    aten/src/ATen/native/sparse/cuda/cuSPARSELtOps.cpp, `_cslt_compress`.
+    """
+    sixteenths = 10 if args[0].element_size() == 1 else 9
+    made: torch.Tensor = args[0].new_empty(args[0].numel() * sixteenths // 16)
+    return made
+
+
 OWN_SHAPES = {
+    "aten::_cslt_compress": compressed_halves,
     "aten::_fused_sgd_": in_place,  # PyTorch 2.6 has no rule for it on a device
     "aten::histc": histc,
     "aten::_ctc_loss": ctc_loss,

@@ -22,6 +22,7 @@ from gpuscope.document.quantities import Number, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError, RefusedError
 from gpuscope.outside import limits
+from gpuscope.program.capture import loops
 from gpuscope.program.user_code import is_library
 
 __all__ = ["Watch"]
@@ -82,7 +83,8 @@ class Watch:
         for frame in _own_frames(sys._getframe(1)):
             line = (frame.f_code.co_filename, frame.f_lineno)
             self._reads[line] += 1
-            if self._reads[line] > self._reads_of_a_line:
+            within = self._reads[line] == self._reads_of_a_line // 3 and _loop_of_a_library()
+            if self._reads[line] > self._reads_of_a_line or within:
                 self._stop(frame, _read_so_often(self._reads[line]))
             return
 
@@ -107,6 +109,18 @@ class Watch:
                 give_up(self._error)
 
     def _refusal(self, frame: FrameType, why: Text) -> CaptureError:
+        library = _loop_of_a_library()
+        if library is not None:
+            place, *_ = _own_frames(frame)
+            return CaptureError(
+                Text(
+                    "Line {line} of {file} waits for a loop of PyTorch's that ends by values.",
+                    line=place.f_lineno,
+                    file=place.f_code.co_filename,
+                ),
+                Text("{name}: the device computes them, and has none here.", name=library),
+                Text("Give it a bound of its own, such as niter=100, or leave it out."),
+            )
         line, reads = max(self._reads.items(), key=lambda item: item[1], default=(("", 0), 0))
         frames = list(_own_frames(frame))
         file, number, is_loop = _loop_around(frames)
@@ -143,6 +157,24 @@ def _raised_there(error: CaptureError) -> type[BaseException]:
         RefusedError.__init__(self, error)
 
     return type("EndlessError", (RefusedError,), {"__init__": init})
+
+
+def _loop_of_a_library() -> str | None:
+    """The function of PyTorch that asks for values again and again, if one of its loops does."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith("gpuscope.") and not is_library(frame.f_code.co_filename):
+            return None
+        if name.startswith("torch.") and not name.startswith(_MACHINERY):
+            file, line = frame.f_code.co_filename, frame.f_lineno
+            if any(loop.lineno <= line <= (loop.end_lineno or 0) for loop in loops.of(file)):
+                return f"{name}.{frame.f_code.co_name}"
+        frame = frame.f_back
+    return None
+
+
+_MACHINERY = ("torch._subclasses", "torch.utils", "torch._ops", "torch._tensor")
 
 
 def _own_frames(frame: FrameType | None) -> Iterator[FrameType]:

@@ -170,8 +170,8 @@ def torch_errors() -> tuple[type[BaseException], ...]:
 
 
 _NESTED = (
-    Text("nested tensors"),
-    Text("Predict with padded tensors and a mask: torch.nested.to_padded_tensor."),
+    Text("nested tensors of the strided layout"),
+    Text("Make them with layout=torch.jagged, or predict with padded tensors and a mask."),
 )
 _COMPRESSED = (
     Text("compressed sparse tensors (CSR, CSC, BSR, BSC)"),

@@ -165,19 +165,36 @@ def answer_device_queries(patch: Patches, alias: Callable[[Any, Any], None]) -> 
         inside = self
         while is_functorch_wrapped_tensor(inside):
             inside = get_unwrapped(inside)
-        found: torch.device = (
-            inside.device if isinstance(inside, FakeTensor) else asked.__get__(self)
-        )
-        return found
+        if isinstance(inside, FakeTensor):
+            return inside.device
+        wrapped: torch.device | None = vars(inside).get(WRAPPED_ON)
+        return asked.__get__(self) if wrapped is None else wrapped
 
     if PRIM_DEVICE in handlers:
         patch.set_item(handlers, PRIM_DEVICE, by_thread(answer_device, handlers[PRIM_DEVICE]))
     patch.set(FakeTensor, "__torch_dispatch__", classmethod(dispatch))
     patch.set(torch.Tensor, "device", property(device))
+    for name in ("is_cuda", "is_cpu"):
+        patch.set(torch.Tensor, name, _on(name.removeprefix("is_")))
     patch.set(FakeTensor, "is_cuda", property(lambda self: self.fake_device.type == "cuda"))
     patch.set(FakeTensor, "is_cpu", property(lambda self: self.fake_device.type == "cpu"))
     patch.set(FakeTensor, "data", property(get_data, set_data))
     patch.set(FakeTensor, "get_device", get_device)
+
+
+WRAPPED_ON = "_gpuscope_device"
+"""Attribute of a tensor that holds others: the device that it says."""
+
+
+def _on(kind: str) -> Any:
+    """`x.is_cuda` or `x.is_cpu`, of what holds other tensors, too."""
+    asked = getattr(torch.Tensor, f"is_{kind}")
+
+    def answer(self: torch.Tensor) -> bool:
+        wrapped = vars(self).get(WRAPPED_ON)
+        return bool(asked.__get__(self)) if wrapped is None else wrapped.type == kind
+
+    return property(answer)
 
 
 def without_dynamo(mode: type) -> None:

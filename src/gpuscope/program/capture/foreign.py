@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map
 from gpuscope.document.text import Text
 from gpuscope.program.capture import checkpoints
 from gpuscope.program.capture.conversions import TYPE_NAMES
-from gpuscope.program.capture.fakes import accelerator, with_index
+from gpuscope.program.capture.fakes import accelerator, on_device, with_index
 from gpuscope.program.capture.patches import Patches, by_thread
 from gpuscope.program.script.runner import when_imported
 
@@ -29,7 +29,7 @@ def install(patch: Patches, recorder: Any) -> None:
     _one_device(patch)
     # Weights are read one after the other: fakes are of the thread that made their mode.
     patch.environment({"HF_DEACTIVATE_ASYNC_LOAD": "1"})
-    patch.set(torch.Tensor, "share_memory_", lambda self: self)  # one process holds them all
+    _sharing(patch)
     checkpoints.install(patch, recorder)
     _profiling(patch)
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
@@ -64,6 +64,26 @@ def _one_device(patch: Patches) -> None:
 
     patch.set(torch.nn.DataParallel, "scatter", scatter)
     patch.set(torch, "set_default_tensor_type", default_type)
+
+
+def _sharing(patch: Patches) -> None:
+    """Shared memory: one process holds it all."""
+    is_shared = torch.Tensor.is_shared
+
+    def share(self: torch.Tensor) -> torch.Tensor:
+        vars(self)[_SHARED] = True
+        return self
+
+    def shared(self: torch.Tensor) -> bool:
+        if not isinstance(self, FakeTensor):
+            return bool(is_shared(self))
+        return on_device(self) or _SHARED in vars(self)
+
+    patch.set(torch.Tensor, "share_memory_", share)
+    patch.set(torch.Tensor, "is_shared", shared)
+
+
+_SHARED = "_gpuscope_shared"
 
 
 def _grouping(patch: Patches) -> None:

@@ -27,24 +27,39 @@ def keeps_going() -> bool | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None:
-        return None
+    return None if frame is None else _asks(frame)
+
+
+def _asks(frame: FrameType) -> bool | None:
+    """The value with which the loop goes on that a function asks for; None where none does."""
     line, last, first_column, last_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     if line is None or last is None or first_column is None or last_column is None:
         return None
     at = (line, last, first_column, last_column)
-    test = next((t for t in _tests(frame.f_code.co_filename) if _covers(t, at)), None)
+    tests = (loop.test for loop in of(frame.f_code.co_filename))
+    test = next((t for t in tests if _covers(t, at)), None)
     return None if test is None else _wanted(test, at)
 
 
+def draws_again() -> bool:
+    """Whether a distribution asks, in a loop, if it must draw again what was not accepted."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("gpuscope."):
+        frame = frame.f_back
+    if frame is None or not frame.f_globals.get("__name__", "").startswith("torch.distributions."):
+        return False
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return any(loop.lineno <= line <= (loop.end_lineno or 0) for loop in of(file))
+
+
 @lru_cache(maxsize=64)
-def _tests(file: str) -> tuple[ast.expr, ...]:
-    """The conditions of the `while` loops of a file."""
+def of(file: str) -> tuple[ast.While, ...]:
+    """The `while` loops of a file."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
         return ()
-    return tuple(node.test for node in ast.walk(tree) if isinstance(node, ast.While))
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.While))
 
 
 def _covers(node: Any, at: Span) -> bool:

@@ -105,8 +105,8 @@ class Recorder(StepWriter, TorchDispatchMode):
         if self.away:
             return func(*args, **(kwargs or {}))
         for kind in types:
-            if kind is not FakeTensor and hasattr(kind, "__tensor_flatten__"):
-                return NotImplemented  # it takes itself apart, and comes back with what it holds
+            if kind is not FakeTensor and _takes_itself_apart(kind):
+                return NotImplemented  # and comes back with what it holds
         if self.over:
             return func(*args, **(kwargs or {}))
         if isinstance(func, HigherOrderOperator):
@@ -294,6 +294,12 @@ class Recorder(StepWriter, TorchDispatchMode):
             found = dynamic.tried(func, args, kwargs)
             if found is not None:
                 return found
+        if "quantized" in facts.name or "quantize_per" in facts.name:
+            raise CaptureError(
+                Text("Quantized tensors of torch.ao.quantization cannot be captured."),
+                Text("PyTorch has kernels for them on CPUs alone, and no shapes without values."),
+                Text("Leave quantize_dynamic and convert out: on a GPU, such layers do not run."),
+            )
         tensors = [t for t in flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
         if self.strict or not tensors:
             raise CaptureError(
@@ -396,10 +402,13 @@ class Recorder(StepWriter, TorchDispatchMode):
         if self.watch is not None:
             self.watch.read()
         storage = self._storage_id(tensor)
-        if tensor.dtype is torch.bool and not self.values.knows(storage):
+        if tensor.dtype is torch.bool:
             from gpuscope.program.capture import loops
 
-            wanted = loops.keeps_going()
+            if loops.draws_again():
+                self.values.assume(Text("What a distribution draws is taken as accepted at once."))
+                return True
+            wanted = None if self.values.knows(storage) else loops.keeps_going()
             if wanted is not None:
                 return self.flag_of_loop(wanted)
         return self.values.scalar(storage, tensor.dtype)
@@ -480,6 +489,16 @@ class Recorder(StepWriter, TorchDispatchMode):
 
 
 without_dynamo(Recorder)
+
+
+@cache
+def _takes_itself_apart(kind: type) -> bool:
+    """Whether tensors of a class hold others, and know what an operator on them is."""
+    if hasattr(kind, "__tensor_flatten__"):
+        return True
+    own: Any = getattr(kind, "__torch_dispatch__", None)
+    plain = own is None or own is torch._C._disabled_torch_dispatch_impl
+    return not plain and not issubclass(kind, FakeTensor)
 
 
 @cache

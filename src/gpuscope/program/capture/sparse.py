@@ -72,6 +72,12 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         return _summed(recorder, given[0], args[1] if len(args) > 1 else None)
     if base == "add" and args[0].layout is torch.strided:
         return torch.empty_like(args[0])
+    if base in ("_sparse_sparse_matmul", "mm", "_sparse_mm") and len(given) == 2:
+        return _product(recorder, *given)
+    if base == "cat":
+        return _filled(func, args, kwargs, given[0], sum(t._nnz() for t in given))
+    if base == "index_select":
+        return _filled(func, args, kwargs, given[0], _share(recorder, *args))
     if base in _AS_MANY:
         return _filled(func, args, kwargs, given[0], given[0]._nnz())
     if base in ("add", "sub") and len(given) == 2:
@@ -84,6 +90,25 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         Text("How many values its result has depends on data."),
         Text("Predict with dense tensors there (.to_dense()), or leave it out."),
     )
+
+
+_EVEN = Text("Sparse tensors that are multiplied or selected from hold their values spread evenly.")
+
+
+def _product(recorder: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
+    """Two sparse matrices multiplied: values spread evenly meet in their common dimension."""
+    recorder.values.assume(_EVEN)
+    met = math.ceil(a._nnz() * b._nnz() / max(1, a.shape[1]))
+    shape = torch.Size((a.shape[0], b.shape[1]))
+    values = a._values()
+    count = min(met, math.prod(shape))
+    return _made(values.new_empty((2, count), dtype=torch.int64), values.new_empty(count), shape)
+
+
+def _share(recorder: Any, x: torch.Tensor, dim: int, index: torch.Tensor) -> int:
+    """Values left of some rows or columns."""
+    recorder.values.assume(_EVEN)
+    return math.ceil(x._nnz() * index.numel() / max(1, x.shape[dim]))
 
 
 def _summed(recorder: Any, x: torch.Tensor, over: Any) -> Any:

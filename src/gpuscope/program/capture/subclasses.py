@@ -6,14 +6,19 @@ is its own. So a fake of class C is made of both classes; what C defines comes f
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.utils._mode_utils import no_dispatch
 
-from gpuscope.program.capture.patches import Patches
+from gpuscope.program.capture.fakes import WRAPPED_ON, is_device_type, with_index
+from gpuscope.program.capture.patches import Patches, by_thread
+from gpuscope.program.script.runner import when_imported
 
 
 class _Wrapping:
@@ -79,6 +84,33 @@ class _LazyBuffer(UninitializedBuffer, FakeTensor):
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
 
+_MAKE_WRAPPER = torch.Tensor._make_wrapper_subclass
+_DEVICE_AT = 6
+"""Position of the device among the arguments of `_make_wrapper_subclass`, after the class."""
+
+
+def _make_wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """A tensor that holds others: to C++ a CPU tensor, as fakes are, to Python where it says."""
+    given = list(args)
+    device = kwargs.get("device", given[_DEVICE_AT] if len(given) > _DEVICE_AT else None)
+    if not is_device_type(device):
+        return _MAKE_WRAPPER(cls, *args, **kwargs)
+    if "device" in kwargs:
+        kwargs["device"] = torch.device("cpu")
+    else:
+        given[_DEVICE_AT] = torch.device("cpu")
+    made = _MAKE_WRAPPER(cls, *given, **kwargs)
+    with suppress(AttributeError):  # a class with slots says itself where it is
+        setattr(made, WRAPPED_ON, with_index(device))
+    return made
+
+
+def _causal_bias(cls: type, *args: Any) -> Any:
+    """A bias that holds no values but its sizes: a real tensor of its class."""
+    with no_dispatch():
+        return torch.Tensor.__new__(cls)
+
+
 def _parameter(cls: type, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
     made: Any = torch.nn.Parameter(torch.empty(0, device=device, dtype=dtype), requires_grad)
     made.__class__ = _LazyParameter
@@ -99,9 +131,45 @@ def _buffer(
     return made
 
 
-def install(patch: Patches) -> None:
+_JAGGED = "torch.nested._internal.ops"
+
+
+def _nested(patch: Patches, recorder: Any) -> None:
+    """What `nested` does for jagged tensors, loaded where there are some."""
+
+    def ragged_size(self: FakeTensor, *, coeff: Any = 1) -> Any:
+        from gpuscope.program.capture import nested
+
+        return nested.ragged_size(self, coeff)
+
+    def operators() -> None:
+        module, name = sys.modules[_JAGGED], "jagged_scaled_dot_product_attention"
+        original = getattr(module, name, None)
+
+        def attention(*args: Any, **kwargs: Any) -> Any:
+            from gpuscope.program.capture import nested
+
+            return nested.attention(recorder, original, *args, **kwargs)
+
+        patch.set(module, name, attention, only_if_present=True)
+
+    patch.set(FakeTensor, "get_nested_int", ragged_size, only_if_present=True)
+    patch.on_undo(when_imported(_JAGGED, operators))
+
+
+def install(patch: Patches, recorder: Any) -> None:
     """Put them in place."""
+    _nested(patch, recorder)
     patch.set(torch.Tensor, "as_subclass", _as_subclass)
+
+    def biases() -> None:
+        kind = sys.modules["torch.nn.attention.bias"].CausalBias
+        patch.everywhere(
+            kind, "__new__", staticmethod(by_thread(_causal_bias, torch.Tensor.__new__))
+        )
+
+    patch.on_undo(when_imported("torch.nn.attention.bias", biases))
+    patch.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(_make_wrapper))
     patch.set(torch.Tensor, "_make_subclass", staticmethod(_make_subclass))
     patch.set(UninitializedParameter, "__new__", staticmethod(_parameter))
     patch.set(UninitializedBuffer, "__new__", staticmethod(_buffer))

@@ -1,7 +1,6 @@
 """Functional collectives: their results are waited for when they are used, as in a real run.
 
-Tensors that hold fakes (`AsyncCollectiveTensor`, `DTensor`) are CPU tensors to C++, as the fakes
-are, and say to Python what the fakes say.
+Tensors that hold fakes (`AsyncCollectiveTensor`, `DTensor`) say to Python what the fakes say.
 """
 
 from __future__ import annotations
@@ -9,23 +8,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import torch
-
 from gpuscope.program.capture.patches import Patches
 
 
 def install(patch: Patches) -> None:
-    """Make wrapped tensors, and let a fake mode be taken for no trace."""
+    """Wrapped tensors say what they hold, and a fake mode is taken for no trace."""
     from torch.distributed import _functional_collectives as functional
 
-    make = torch.Tensor._make_wrapper_subclass
-
-    def wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type == "cuda":
-            kwargs["device"] = torch.device("cpu")
-        return make(cls, *args, **kwargs)
-
-    patch.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
     says_what_it_holds(patch, functional.AsyncCollectiveTensor, "elem")
     active = [True]
     patch.on_undo(active.clear)
