@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import erf, isnan, nan, sqrt
 
-from gpuscope.api import recost
+from gpuscope.api import Own, recost
 from gpuscope.capturing import capture_job
 from gpuscope.planning.types import Candidate, Judged, Question
 from gpuscope.program.models.settings import WorkloadOptions
@@ -32,10 +32,16 @@ def probability_to_fit(peak_bytes: float, usable_bytes: float) -> float:
 
 
 class Simulator:
-    """Simulates candidates; what was captured once serves every device."""
+    """Simulates candidates; what was captured once serves every device.
 
-    def __init__(self, question: Question) -> None:
+    Args:
+        question: what is asked.
+        calibration: constants of a machine of its own, see `gpuscope.predict`.
+    """
+
+    def __init__(self, question: Question, calibration: Own | None = None) -> None:
         self.question = question
+        self._calibration = calibration
         self._captured: dict[object, Program | RankPrograms] = {}
 
     def judge(self, candidate: Candidate, scored_s: float) -> Judged:
@@ -87,7 +93,8 @@ class Simulator:
             asked = candidate.with_batch(microbatches).asked
             options = WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
             self._captured[key] = capture_job(self.question.model, cluster, options)
-        return recost(self._captured[key], cluster, memory=memory)
+        constants = self._calibration
+        return recost(self._captured[key], cluster, calibration=constants, memory=memory)
 
 
 def figures(found: Recosted | RecostedJob, world: int) -> tuple[float, float, float, float]:
