@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 import gpuscope as gs
 from gpuscope.cli.app import make_app
 from gpuscope.errors import GpuscopeError
+from gpuscope.serving.engine import engine
 from gpuscope.serving.metrics import metrics
-from gpuscope.serving.triton_config import TritonConfig, config_text, read_config
+from gpuscope.serving.triton_config import TritonConfig, config_of, config_text, read_config
 
 REAL = """
 # a comment
@@ -42,7 +43,31 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_real_one(tmp_path: Path) -> None:
     found = read_config(written(tmp_path, REAL))
-    assert found == TritonConfig("densenet_onnx", 16, (4, 8), 100, 4)
+    assert found == TritonConfig("densenet_onnx", 16, (4, 8), 100, 4, "onnxruntime")
+
+
+def test_a_backend_is_its_profile(tmp_path: Path) -> None:
+    words = {
+        'backend: "tensorrt"': "TensorRT",
+        'platform: "tensorrt_plan"': "TensorRT",
+        'backend: "python"': "static batching",
+    }
+    for word, name in words.items():
+        config = read_config(written(tmp_path, f"{word} max_batch_size: 8 dynamic_batching {{}}"))
+        base = engine(config.backend or "static")
+        assert base.called == name
+        assert config.engine().host_s == base.host_s
+        assert config.engine().scheduler == "triton"
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "tensorrt"])
+def test_a_run_of_theirs_writes_its_backend(name: str, tmp_path: Path) -> None:
+    run = gs.serve("llama-3.1-8b", "h200", engine=name, rate=2, requests=20)[0]
+    config = config_of(run)
+    assert config is not None
+    assert config.backend == name
+    assert read_config(written(tmp_path, config_text(config))) == config
+    assert run.iterations.decode_sequences.max() <= 32
 
 
 def test_there_and_back(tmp_path: Path) -> None:

@@ -29,7 +29,12 @@ def serve_command(
     on: On = "h200",
     engine: Annotated[
         str,
-        typer.Option(help=Text("vllm, sglang, tensorrt-llm, static, or Triton's config.pbtxt.")),
+        typer.Option(
+            help=Text(
+                "vllm, sglang, tensorrt-llm, onnxruntime, tensorrt, static, or Triton's "
+                "config.pbtxt."
+            )
+        ),
     ] = "vllm",
     rate: Annotated[float, typer.Option(help=Text("Requests each second, on average."))] = 0.0,
     concurrency: Annotated[

@@ -3,7 +3,7 @@
 The kernel models are off by a relative half-width s (80 %), and latencies of a closed loop by as
 much. Where requests come whether they are served or not, slower iterations mean more sequences in
 each, which makes them slower still, and longer queues: near capacity a tenth on device time is a
-half on TTFT. So the load is served again with device time longer and shorter by s; what this moves
+half on TPOT. So the load is served again with device time longer and shorter by s; what this moves
 the medians by is the interval, where it is wider than what is stated without a load.
 """
 

@@ -1,10 +1,10 @@
 """Triton Inference Server's config.pbtxt: what of it decides batching, read and written.
 
 The fields are those of `ModelConfig` (triton-inference-server/common, protobuf/model_config.proto):
-`max_batch_size`, `dynamic_batching { preferred_batch_size, max_queue_delay_microseconds }`,
-`instance_group { count, kind, gpus }`. The form is protobuf's text format; other fields are passed
-over. Without `dynamic_batching` each request goes alone. A group has `count` instances on each GPU
-that it names.
+`backend`, `platform`, `max_batch_size`, `instance_group { count, kind, gpus }`, and
+`dynamic_batching { preferred_batch_size, max_queue_delay_microseconds }`. The form is protobuf's
+text format; other fields are passed over. Without `dynamic_batching` each request goes alone. A
+group has `count` instances on each GPU that it names.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ _TOKEN = re.compile(
 
 _DEEPEST, _MOST_BYTES, _MOST = 20, 1 << 20, 1_000_000
 
+BACKENDS = ("onnxruntime", "tensorrt")
+"""Of Triton's, that have a profile."""
+
+_PLATFORMS = {"onnxruntime_onnx": "onnxruntime", "tensorrt_plan": "tensorrt"}  # their older names
+
 Message = dict[str, list[Any]]
 
 
@@ -41,6 +46,7 @@ class TritonConfig:
         preferred: batches that are sent at once, rising; () for the largest alone.
         delay_us: that a batch waits for more requests.
         instances: of the model, on devices of their own.
+        backend: that runs it, "onnxruntime" or "tensorrt"; "" for any other.
     """
 
     name: str
@@ -48,11 +54,12 @@ class TritonConfig:
     preferred: tuple[int, ...] = ()
     delay_us: int = 0
     instances: int = 1
+    backend: str = ""
 
     def engine(self) -> Engine:
         """A profile that batches so."""
         return replace(
-            engine("static"),
+            engine(self.backend or "static"),
             name="triton",
             called="Triton Inference Server",
             scheduler="triton",
@@ -85,7 +92,7 @@ def read_config(path: str | Path) -> TritonConfig:
 
 def config_of(run: Serving) -> TritonConfig | None:
     """How a run was batched; None: not as Triton does it."""
-    if run.engine not in ("static", "triton"):
+    if run.engine not in ("static", "triton", *BACKENDS):
         return None
     told = run.settings
     return TritonConfig(
@@ -94,12 +101,15 @@ def config_of(run: Serving) -> TritonConfig | None:
         preferred=tuple(int(each) for each in str(told["preferred"]).split(",") if each),
         delay_us=int(told["delay_us"]),
         instances=int(told["replicas"]),
+        backend=run.engine if run.engine in BACKENDS else "",
     )
 
 
 def config_text(config: TritonConfig) -> str:
     """The file, as Triton reads it; inputs and outputs are the backend's to fill in."""
     lines = [f'name: "{config.name}"', f"max_batch_size: {config.max_batch_size}"]
+    if config.backend:
+        lines.insert(1, f'backend: "{config.backend}"')
     if config.max_batch_size > 1:
         lines.append("dynamic_batching {")
         if config.preferred:
@@ -126,7 +136,13 @@ def _config(found: Message) -> TritonConfig:
         preferred=tuple(sizes),
         delay_us=_number(inside, "max_queue_delay_microseconds", 0),
         instances=_instances(found.get("instance_group", [])),
+        backend=_backend(found),
     )
+
+
+def _backend(found: Message) -> str:
+    named = str(found.get("backend", found.get("platform", [""]))[-1])
+    return {**{each: each for each in BACKENDS}, **_PLATFORMS}.get(named, "")
 
 
 def _list(inside: Message) -> list[Any]:
