@@ -38,13 +38,17 @@ class Simulator:
         seq = seq or self.question.seq
         many = each.tuning.microbatches
         long = self._step(each, seq, min(2, many), memory=True)
+        peak, rank, held = peak_of(long)
+        usable, price = each.cluster.device.memory_usable_bytes, each.cluster.price_usd_per_hour
         step_s, low_s, high_s, energy_j = figures(long, each.devices)
-        if many > 2:
+        if many > 2 and peak > usable:  # nobody runs it: its update is counted once for two of them
+            step_s, low_s, high_s, energy_j = (
+                figure * many / 2 for figure in (step_s, low_s, high_s, energy_j)
+            )
+        elif many > 2:
             short = figures(self._step(each, seq, 1, memory=False), each.devices)
             ends = zip(short, (step_s, low_s, high_s, energy_j), strict=True)
             step_s, low_s, high_s, energy_j = (a + (many - 1) * (b - a) for a, b in ends)
-        peak, rank, held = peak_of(long)
-        usable, price = each.cluster.device.memory_usable_bytes, each.cluster.price_usd_per_hour
         quick = estimate(self.question.size, seq, each)
         return Weighed(
             candidate=each,
@@ -69,14 +73,14 @@ class Simulator:
             GpuscopeError: the program cannot run on this device.
         """
         many = min(2, each.tuning.microbatches)
-        return peak_of(self._step(each, seq, many, memory=True))[0]
+        return peak_of(self._step(each, seq, many, memory=True, interval=False))[0]
 
     def _step(
-        self, each: Tuned, seq: int, microbatches: int, *, memory: bool
+        self, each: Tuned, seq: int, microbatches: int, *, memory: bool, interval: bool = True
     ) -> Recosted | RecostedJob:
         """The step with so many micro-batches."""
         short = replace(each, tuning=replace(each.tuning, microbatches=microbatches))
         options = short.options(seq)
         if options not in self._captured:
             self._captured[options] = capture_job(self.question.model, each.cluster, options)
-        return recost(self._captured[options], each.cluster, memory=memory)
+        return recost(self._captured[options], each.cluster, memory=memory, interval=interval)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.program.fold_declared import EqualLayers
@@ -15,7 +16,7 @@ from gpuscope.program.pipeline.bundles import Part, bundled
 from gpuscope.program.pipeline.compose import RankPlace, compose
 from gpuscope.program.pipeline.decoder_stages import cut_layers, shape_of, stage_build
 from gpuscope.program.pipeline.gathers import gathers_first
-from gpuscope.program.pipeline.orders import PipelineShape, stage_of_rank
+from gpuscope.program.pipeline.orders import SPLIT, PipelineShape, stage_of_rank
 from gpuscope.program.pipeline.script import Sharing
 from gpuscope.program.types import ProcessGroup, Program
 from gpuscope.program.world import RankPrograms, World
@@ -29,6 +30,9 @@ _log = logging.getLogger(__name__)
 
 FEW_LAYERS = 10
 """Layers of a stage up to which it is captured whole: folding captures seven and looks at more."""
+
+KEPT = 4
+"""Jobs whose stages are remembered by a process."""
 
 LONG = 60_000
 """Operators of all distinct ranks together from which on passes are folded: costing so many takes
@@ -180,6 +184,18 @@ def capture_stages(
     """
     plan = job.plan
     shape_of(plan)
+    schedule = plan.schedule if plan.schedule in SPLIT or plan.virtual > 1 else "1f1b"
+    plan = replace(plan, schedule=schedule, microbatches=plan.pp * plan.virtual)
+    return _captured(replace(job, plan=plan), local_size, strict)
+
+
+@lru_cache(maxsize=KEPT)
+def _captured(job: Job, local_size: int, strict: bool) -> dict[int, StageBlocks]:
+    """The same, of a job with the usual schedule and number of microbatches: a stage knows neither.
+
+    A planner asks for one job with several numbers of them.
+    """
+    plan = job.plan
     # All stages as rank 0: groups move with the rank when a step is composed.
     world, learnt = World(plan.world_size, 0, local_size), _Learnt()
     known: dict[object, StageBlocks] = {}
