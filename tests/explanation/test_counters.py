@@ -1,12 +1,13 @@
-"""Reports of Nsight Compute, built to its documentation (no recorded report lies here)."""
+"""Reports of Nsight Compute: a real one, and others built to its documentation."""
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any, ClassVar
+from statistics import median
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "timeline"))
 
 import ncu_tables as made
 
+NCU = Path(__file__).resolve().parents[1] / "data" / "ncu"
 TRACES = Path(__file__).resolve().parents[1] / "data" / "traces" / "h200"
 
 
@@ -50,59 +52,107 @@ def test_an_unknown_unit_or_no_number_is_no_figure() -> None:
     assert counted("k", None, None, found) == counted("k", None, None, ())
 
 
-class _Metric:
-    def __init__(self, value: float, unit: str) -> None:
-        self._value, self._unit = value, unit
-
-    def as_double(self) -> float:
-        return self._value
-
-    def unit(self) -> str:
-        return self._unit
+STAND_IN = """
+METRICS = {
+    "gpu__time_duration.sum": (5000.0, "ns"), "unknown": (1.0, ""),
+    "launch__grid_dim_x": (32.0, ""), "launch__grid_dim_y": (8.0, ""),
+    "launch__grid_dim_z": (1.0, ""),
+}
 
 
-class _Action:
-    """Stands for an action of NVIDIA's `ncu_report`."""
-
-    _metrics: ClassVar = {
-        "gpu__time_duration.sum": (5000.0, "ns"),
-        "launch__grid_dim_x": (32.0, ""), "launch__grid_dim_y": (8.0, ""),
-        "launch__grid_dim_z": (1.0, ""), "unknown": (1.0, ""),
-    }  # fmt: skip
-
-    def name(self) -> str:
-        return "gemm"
-
-    def metric_names(self) -> tuple[str, ...]:
-        return tuple(self._metrics)
-
-    def metric_by_name(self, name: str) -> _Metric:
-        return _Metric(*self._metrics[name])
+class Metric:
+    def __init__(self, value, unit):
+        self.as_double, self.unit = lambda: value, lambda: unit
 
 
-def test_a_report_is_read_by_nvidias_module(
+class Action:
+    name = staticmethod(lambda: "gemm")
+    metric_names = staticmethod(lambda: tuple(METRICS))
+    metric_by_name = staticmethod(lambda name: Metric(*METRICS[name]))
+
+
+class Range:
+    num_actions = staticmethod(lambda: 1)
+    action_by_idx = staticmethod(lambda at: Action)
+
+
+class Report:
+    num_ranges = staticmethod(lambda: 1)
+    range_by_idx = staticmethod(lambda at: Range)
+
+
+def load_report(path):
+    if path.endswith("damaged.ncu-rep"):
+        raise RuntimeError("no report")
+    if path.endswith("deadly.ncu-rep"):
+        import os
+
+        os.abort()
+    return Report
+"""
+"""Stands for NVIDIA's `ncu_report`, by its documentation."""
+
+
+def test_a_report_is_read_by_nvidias_module_in_a_process_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Range:
-        num_actions = staticmethod(lambda: 1)
-        action_by_idx = staticmethod(lambda at: _Action())
+    (tmp_path / "ncu_report.py").write_text(STAND_IN)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("r", "damaged", "deadly"):
+        (tmp_path / f"{name}.ncu-rep").write_bytes(b"\0")
+    (launch,) = read_report(tmp_path / "r.ncu-rep")
+    assert (launch.symbol, launch.time_s) == ("gemm", 5e-6)
+    assert (launch.grid, launch.block) == ((32, 8, 1), None)
+    for name in ("damaged", "deadly"):
+        with pytest.raises(InputFileError) as caught:
+            read_report(tmp_path / f"{name}.ncu-rep")
+        assert "ncu --import" in caught.value.next_step
 
-    class Context:
-        num_ranges = staticmethod(lambda: 1)
-        range_by_idx = staticmethod(lambda at: Range)
 
-    module = ModuleType("ncu_report")
-    module.load_report = lambda path: Context  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ncu_report", module)
-    path = tmp_path / "r.ncu-rep"
-    path.write_bytes(b"\0")
-    (launch,) = read_report(path)
-    assert (launch.symbol, launch.time_s, launch.grid, launch.block) == (
-        "gemm",
-        5e-6,
-        (32, 8, 1),
-        None,
+def build():
+    """The step of tests/data/ncu."""
+    import torch
+    from torch import nn
+
+    parts = (nn.LayerNorm(1024), nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024))
+    model = nn.Sequential(*parts).cuda().bfloat16()
+    x = torch.randn(8192, 1024, device="cuda", dtype=torch.bfloat16)
+
+    def step():
+        model.zero_grad(set_to_none=True)
+        model(x).float().square().mean().backward()
+
+    return step
+
+
+def test_a_real_report_beside_what_is_predicted() -> None:
+    """Nsight Compute 2025.3 on an H200: tests/data/ncu."""
+    pytest.importorskip("torch")
+    launches = read_report(NCU / "raw.csv")
+    assert len(launches) == 20
+    assert sum(launch.time_s for launch in launches) == pytest.approx(1.1e-3, rel=0.01)
+    kernels = kernels_of(gs.predict(build, on="h200"))
+    pairs = [(a, b) for a, b in zip(launches, beside(launches, kernels), strict=True) if b]
+    assert len(pairs) >= 18
+    ratios = [launch.time_s / kernel.duration_s for launch, kernel in pairs]
+    assert 1.0 < median(ratios) < 1.5  # the base clock, 1.5 GHz, and emptied caches
+    waves = [launch.waves / kernel.waves for launch, kernel in pairs if kernel.waves]
+    assert median(waves) == pytest.approx(1.0, rel=0.05)
+    traffic = sum(launch.dram_bytes for launch, _ in pairs)
+    assert traffic == pytest.approx(
+        sum(kernel.read_bytes + kernel.written_bytes for _, kernel in pairs), rel=0.2
     )
+
+
+def test_both_pages_of_a_real_report_agree() -> None:
+    whole, some = read_report(NCU / "raw.csv"), read_report(NCU / "details.csv")
+    assert len(some) > 2
+    for one, two in zip(whole, some, strict=False):
+        assert (one.symbol, one.grid, one.block) == (two.symbol, two.grid, two.block)
+        for name in ("time_s", "dram", "sm", "l2_hits", "occupancy", "registers", "waves"):
+            assert getattr(two, name) == pytest.approx(getattr(one, name), rel=0.01), name
+        assert two.tensor is None
 
 
 def test_without_the_module_the_command_is_told(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ READERS = {
     "advice/trial/ladder_store.py": "ladder",
     "doctor/machine.py": "machine",
     "explanation/flight_recorder/dump.py": "dump",
+    "explanation/nsight_compute/report.py": "ncu",
     "explanation/nsight_compute/table.py": "ncu",
     "guarding/baseline.py": "baseline",
     "guarding/settings.py": "guard",

@@ -1,4 +1,4 @@
-"""Logs of nvidia-smi as samples: built to its documentation (no recorded log lies here)."""
+"""Logs of nvidia-smi as samples: a recorded one, and others built to its documentation."""
 
 from __future__ import annotations
 
@@ -95,3 +95,14 @@ def test_what_is_no_line_of_it_is_told(tmp_path: Path, text: str, said: str) -> 
 def test_other_tables_are_none() -> None:
     for line in ("timestamp, mood", "power.draw [W]", '{"schema": "gpuscope.samples"}', ""):
         assert not is_device_log(line)
+
+
+def test_a_recorded_log() -> None:
+    """nvidia-smi on an H200: idle, then a process begins."""
+    path = Path(__file__).resolve().parents[1] / "data" / "watch" / "nvidia-smi.csv"
+    samples = list(read_samples(path))
+    assert len(samples) == 6
+    powers = [sample.devices[0].reading.power_w for sample in samples]
+    assert powers == [76.72, 76.77, 76.75, 82.32, 117.93, 121.8]
+    last = samples[3].devices[0]
+    assert (last.info.name, last.reading.memory_used_bytes) == ("NVIDIA H200", 529 * 2**20)

@@ -16,6 +16,7 @@ from gpuscope.loading.archives import unpacked
 from gpuscope.loading.engines import Progress, run_jobs
 from gpuscope.loading.job import Job, Reading, rank_of
 from gpuscope.run import Run
+from gpuscope.timeline.captured_graphs import with_captures
 from gpuscope.timeline.ranks import merge, ranks_of, with_rank
 from gpuscope.timeline.trace_files import TraceFile, find_traces
 from gpuscope.timeline.types import Timeline
@@ -170,7 +171,7 @@ def _timeline(
         numbered = _only(numbered, ranks)
     if thin:
         numbered = _widened(numbered, engine, workers, notes)
-    timeline = _harmless(merge([reading.timeline for _, reading in numbered]))
+    timeline = _harmless(with_captures(merge([reading.timeline for _, reading in numbered])))
     if not len(timeline.events):
         raise InputFileError(
             Text("{path} holds no events.", path=files[0].path),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gpuscope.document.typed import MisfitError
 from gpuscope.errors import InputFileError
 from gpuscope.explanation.nsight_compute.table import read_table
 from gpuscope.explanation.nsight_compute.types import Counted, Metric, counted, wanted
+from gpuscope.outside.apart import read_apart
 
 MODULE = "ncu_report"
 """NVIDIA, "Python Report Interface"; it lies in extras/python of an installed Nsight Compute."""
@@ -59,24 +61,36 @@ def _command(path: Path) -> Text:
 
 def _native(path: Path) -> list[Counted]:
     """The launches of an `.ncu-rep`, by the module of the tool that wrote it."""
-    try:
-        module: Any = importlib.import_module(MODULE)
-    except ImportError as error:
+    if importlib.util.find_spec(MODULE) is None:
         raise InputFileError(
             Text("{path} is read by Nsight Compute's own module, which is not here.", path=path),
             Text("'{module}' lies in its folder extras/python.", module=MODULE),
             _command(path),
-        ) from error
+        )
     with path.open("rb"):
         pass  # the module's own error does not say that a file is missing
+    try:
+        found: list[Counted] = read_apart(f"{__name__}:native", path)
+    except InputFileError as error:
+        raise InputFileError(error.what, error.why, _command(path)) from error
+    return found
+
+
+def native(path: str | Path) -> list[Counted]:
+    """Read an `.ncu-rep` by NVIDIA's module: native code, so in a process of its own.
+
+    Raises:
+        InputFileError: the module says that it cannot.
+    """
+    module: Any = importlib.import_module(MODULE)
     try:
         report = module.load_report(str(path))
         spans = [report.range_by_idx(at) for at in range(report.num_ranges())]
         actions = [span.action_by_idx(at) for span in spans for at in range(span.num_actions())]
         return [_action(action) for action in actions]
-    except Exception as error:  # whatever native code makes of a damaged file
+    except Exception as error:  # whatever it makes of a damaged file
         raise InputFileError(
-            Text("{path} cannot be read.", path=path), f"{error}."[:200], _command(path)
+            Text("{path} cannot be read.", path=path), f"{error}."[:200]
         ) from error
 
 

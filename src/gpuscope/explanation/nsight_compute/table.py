@@ -56,8 +56,8 @@ def _long(header: Sequence[str], rows: Iterator[list[str]]) -> Iterator[Counted]
     place = {name: at for at, name in enumerate(header)}
     own, first, metrics = "", None, []
     for row in rows:
-        if len(row) != len(header):
-            continue  # what the program printed meanwhile
+        if len(row) <= place["Metric Value"]:
+            continue  # what the program printed meanwhile; rows of counters lack a rule's cells
         key = f"{row[0]},{row[1]}"
         if key != own and first is not None:
             yield _launch(place, first, metrics)
