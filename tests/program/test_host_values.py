@@ -12,6 +12,8 @@ import torch
 from gpuscope.program.capture import capture
 from gpuscope.program.types import Program
 
+Step = Callable[[], object]
+
 
 def seen(code: Callable[[], Any], inside: Callable[[], Any] | None = None) -> tuple[Any, Program]:
     """What `code` returns in the recorded step, and the program."""
@@ -185,3 +187,51 @@ def test_flags_counted_against_their_number_are_a_check_of_all() -> None:
 
     told = capture(build).assumptions
     assert any("taken as passed" in str(text) for text in told)
+
+
+def test_positions_are_known_on_the_device_in_whatever_type() -> None:
+    found: list[int] = []
+
+    def step() -> object:
+        places = torch.arange(0, 8, device="cuda").to(torch.float32)
+        first = places.new_tensor([-1])
+        pooled = torch.cat([first, places[1:-1][::2]])
+        steps = torch.arange(pooled[-1] + 2, pooled[0] - 1, -2, dtype=torch.long, device="cuda")
+        found.append(steps.numel())
+        return steps
+
+    capture(lambda: step)
+    assert found[-1] == len(range(7, -2, -2))
+
+
+def test_counts_of_what_was_picked_add_up() -> None:
+    def build() -> Step:
+        x, experts = torch.randn(10, 8, device="cuda"), 4
+
+        def step() -> object:
+            picked = x[:, :experts].topk(3, dim=1).indices
+            gates = torch.zeros(10, experts, device="cuda").scatter(1, picked, 1)
+            counts = gates.long().sum(0).tolist()
+            assert sum(counts) == 30
+            assert max(counts) - min(counts) <= 1
+            again = torch.bincount(picked.flatten(), minlength=experts).cpu().tolist()
+            assert again == counts
+            return x.repeat(3, 1).split(counts)
+
+        return step
+
+    assert "spread evenly" in " ".join(str(said) for said in capture(build).assumptions)
+
+
+def test_a_shape_read_from_the_device_may_have_an_empty_part() -> None:
+    def build() -> Step:
+        x = torch.randn(12, device="cuda")
+
+        def step() -> object:
+            parts = [torch.as_tensor(part, dtype=torch.long, device="cuda") for part in ([3], [])]
+            return x.view([*torch.cat(parts).tolist(), 4]) * 2
+
+        return step
+
+    (made,) = [op for op in capture(build).ops if op.name == "aten::mul"]
+    assert made.outputs[0].shape == (3, 4)

@@ -227,6 +227,15 @@ def _from_data(original: Any) -> Any:
     return make
 
 
+def _new_tensor(
+    self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any
+) -> torch.Tensor:
+    """`x.new_tensor(data)`: where `x` is, of its type."""
+    device = self.device if device is None else device
+    dtype = self.dtype if dtype is None else dtype
+    return torch.tensor(data, dtype=dtype, device=device, **kwargs)
+
+
 def _first(data: Any) -> Any:
     """The first number of nested lists, which PyTorch takes a type from."""
     while isinstance(data, (list, tuple)) and data:
@@ -244,6 +253,9 @@ def _reading(recorder: Any) -> Any:
         known = recorder.host_values.told(host, "tolist")
         if known is not None:
             return known
+        shares = recorder.shares_of(host)
+        if shares is not None:
+            return shares
         value = host.item() if not host.dim() else recorder.value_of(host)
 
         def nest(shape: tuple[int, ...]) -> Any:
@@ -409,6 +421,7 @@ def install(patch: Patches, recorder: Any) -> None:
         "cpu": _cpu,
         "type_as": _type_as,
         "type": _type,
+        "new_tensor": _new_tensor,
         "tolist": tolist,
         "numpy": numpy,
     }.items():

@@ -34,6 +34,9 @@ SMALL = 2**16
 SMALL_ON_DEVICE = 2**12
 """Elements up to which whole numbers and flags are followed on the device."""
 
+FEW_POSITIONS = 512
+"""Elements up to which whole numbers are followed there that stand in a type with a point."""
+
 MOST_BYTES = 2**30
 """Bytes up to which values are made when somebody asks; beyond, they are taken as unknown."""
 
@@ -167,10 +170,15 @@ class HostValues:
         """Whether results are followed: all on the host; on the device, few whole numbers."""
         if not any(on_device(t) for t in (*given, *outs)):
             return True
-        if torch.Tag.nondeterministic_seeded in func.tags or facts.name == "aten::empty":
+        if torch.Tag.nondeterministic_seeded in func.tags:
             return False
-        whole = all(not (t.is_floating_point() or t.is_complex()) for t in outs)
-        return whole and all(t.numel() <= SMALL_ON_DEVICE for t in (*given, *outs))
+        if facts.name == "aten::empty" and any(t.numel() for t in outs):
+            return False
+        if any(t.is_complex() for t in outs):
+            return False
+        positions = any(t.is_floating_point() for t in outs)
+        most = FEW_POSITIONS if positions else SMALL_ON_DEVICE
+        return bool(given or not positions) and all(t.numel() <= most for t in (*given, *outs))
 
     def _settled(self, facts: Facts, kept: list[Kept | None], out: torch.Tensor) -> bool:
         """True or anything is true, false and anything is false: the limit of a generation."""
@@ -226,7 +234,8 @@ class HostValues:
             made = [] if results is _NO else [t for t in flat(results) if _is_tensor(t)]
             if [t.shape for t in made] == [t.shape for t in outs]:
                 for fake, real in zip(outs, made, strict=True):
-                    self._keep(fake, Kept(_memory_of(real, kept), real))
+                    if not on_device(fake) or _is_whole(real):
+                        self._keep(fake, Kept(_memory_of(real, kept), real))
             return
         recipe_args, recipe_kwargs = self._swapped(args, _same), self._swapped(kwargs, _same)
         versions = [(k, k.real._version) for k in kept if k.real is not None]
@@ -274,6 +283,12 @@ def _plain(real: torch.Tensor) -> bool:
     return type(real) in (torch.Tensor, torch.nn.Parameter) and (
         real.device.type == "cpu" and real.layout is torch.strided
     )
+
+
+def _is_whole(real: torch.Tensor) -> bool:
+    """Whether all values are whole numbers, whatever their type."""
+    with no_dispatch():
+        return not real.is_floating_point() or bool((real == real.round()).all())
 
 
 def _memory_of(real: torch.Tensor, kept: list[Kept]) -> _Memory:

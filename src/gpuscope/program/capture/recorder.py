@@ -413,6 +413,12 @@ class Recorder(StepWriter, TorchDispatchMode):
                 return self.flag_of_loop(wanted)
         return self.values.scalar(storage, tensor.dtype)
 
+    def shares_of(self, tensor: torch.Tensor) -> list[int] | None:
+        """What is taken for a list of counts whose sum is known."""
+        if tensor.dim() != 1 or tensor.is_floating_point():
+            return None
+        return self.values.shares(self._storage_id(tensor), tensor.numel())
+
     def flag_of_loop(self, wanted: bool) -> bool:
         """A flag that decides whether a `while` loop goes on: it does."""
         self.values.assume(

@@ -9,7 +9,7 @@ plain assumptions (a flag is False, half of a comparison holds), each told to th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ class Known:
         classes: the values are indices into a dimension of this size (topk, argmax, randint).
         rare: whether one certain index was picked, so unlikely to hold everywhere.
         flags: it is the sum of so many flags: compared with their number, it is their `.all()`.
+        total: what all values add up to: how many of the picked fell to each.
         assumed: the sentence to tell when this is used, if it is a guess; "" if it is certain.
     """
 
@@ -36,6 +37,7 @@ class Known:
     classes: int | None = None
     rare: bool = False
     flags: int | None = None
+    total: int | None = None
 
 
 @dataclass
@@ -83,6 +85,15 @@ class Values:
             return 1.0
         self.assume(_INTEGERS)
         return 1
+
+    def shares(self, storage: int, count: int) -> list[int] | None:
+        """What is taken for so many numbers of which the sum is known: even shares."""
+        known = self.by_storage.get(storage)
+        if known is None or known.total is None or not count:
+            return None
+        self.assume(_EVEN)
+        each, rest = divmod(known.total, count)
+        return [each + (at < rest) for at in range(count)]
 
     def count_nonzero(self, storage: int, numel: int) -> int:
         """How many elements `nonzero` finds."""
@@ -162,6 +173,9 @@ _KEEP = {
     "aten::index",
 }
 
+_PARTS = {"aten::select", "aten::slice", "aten::index", "aten::expand", "aten::repeat"}
+"""Of these, what may have other elements than what it is made of."""
+
 _COMPARE = {
     "aten::eq": lambda a, b: a == b,
     "aten::ne": lambda a, b: a != b,
@@ -200,9 +214,18 @@ def _summed(args: Any, first: Known | None) -> Known | None:
     over = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
     shape = args[0].shape
     count = math.prod(shape[d] for d in over) if over else math.prod(shape)
+    if first is not None and first.total is not None and not over:
+        return Known(fill=float(first.total), assumed=first.assumed)
     if first is not None and first.fill is not None:
         return Known(fill=first.fill * count, assumed=first.assumed)
+    if first is not None and first.density is not None and over:
+        return _shared(round(math.prod(shape) * first.density), math.prod(shape) // count)
     return Known(flags=count) if args[0].dtype is torch.bool and not over else None
+
+
+def _shared(total: int, among: int) -> Known:
+    """How many of the picked fall to each of the picks."""
+    return Known(fill=float(total // max(1, among)), assumed=_EVEN, total=total)
 
 
 def _is_int(value: Any) -> bool:
@@ -226,6 +249,8 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         return _reckoned(name, args, first)
     if name == "aten::sum" and not args[0].dtype.is_floating_point:
         return _summed(args, first)
+    if name == "aten::bincount" and len(args) > 2 and args[1] is None and args[2]:
+        return _shared(args[0].numel(), args[2])
     if name == "aten::cat":
         fills = {k.fill if k is not None else None for k in inputs}
         return first if len(fills) == 1 and None not in fills else None
@@ -256,6 +281,8 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         index = args[2] if len(args) > 2 else None
         picked = index.shape[args[1]] if isinstance(index, torch.Tensor) else 1
         return Known(density=picked / size) if size else None
+    if name in _PARTS and first is not None:
+        return replace(first, total=None)
     if name in _KEEP:
         return first
     if name == "aten::logical_not" and first is not None and first.fill is not None:
