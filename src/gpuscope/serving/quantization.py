@@ -62,8 +62,8 @@ KINDS = {
     "int4": Quantization("int4", "int4", "bfloat16", 0.53, "bfloat16", "", _FP4),
 }
 """By name. fp8: a scale a matrix; fp8_block: one for 128 x 128 weights (DeepSeek); fp4 (NVFP4): one
-of 8 bits for 16 weights, and activations of four bits; mxfp4: one for 32, and of eight bits; int4: one
-of 16 bits for 128, and zeros."""
+of 8 bits for 16 weights, and activations of four bits; mxfp4: one for 32, and of eight bits; int4:
+one of 16 bits for 128, and zeros."""
 
 _ALIASES = {
     "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float8": "fp8",

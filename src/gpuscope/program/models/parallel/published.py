@@ -6,13 +6,13 @@ Known by size alone: they can be asked for by name as ready-made parallel progra
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.outside.plain import toml_of
 from gpuscope.program.models.parallel.configurations import size_of
 from gpuscope.program.models.parallel.size import Experts, LatentAttention, TransformerSize
 from gpuscope.program.models.registry import Model, Step
@@ -147,7 +147,7 @@ _OTHERS = {
 
 
 def _served() -> dict[str, TransformerSize]:
-    table = toml_of(files(__package__).joinpath("served.toml").read_bytes())
+    table = tomllib.loads(files(__package__).joinpath("served.toml").read_text("utf-8"))
     return {name: size_of(values["kind"], values) for name, values in table.items()}
 
 
