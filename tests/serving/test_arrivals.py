@@ -50,6 +50,18 @@ def test_steps_change_the_rate() -> None:
     assert late == pytest.approx(1000, rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"rate_per_s": float("nan")}, "rate = nan cannot be. Give a rate"),
+        ({"count": 0}, "requests = 0 cannot be. Give requests a positive"),
+    ],
+)
+def test_what_cannot_be_is_named_as_it_was_typed(wrong: dict[str, float], told: str) -> None:
+    with pytest.raises(InvalidValueError, match=told):
+        make_requests(replace(LOAD, **wrong))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "9..3", "x", "lognormal:5", "1e3"])
 def test_lengths_that_are_none(text: str) -> None:
     with pytest.raises(InvalidValueError, match="no number of tokens"):

@@ -40,6 +40,13 @@ def test_four_bits_without_four_bit_products_are_told() -> None:
     assert not any("unpacked" in note for note in run.notes)
 
 
+def test_keys_in_fp8_on_a_device_without_it_are_told() -> None:
+    run = gs.serve("llama-3.1-8b", "a100", kv_dtype="fp8", rate=1, requests=5)[0]
+    assert any("widened when read" in note for note in run.notes)
+    run = gs.serve("llama-3.1-8b", "h100", kv_dtype="fp8", rate=1, requests=5)[0]
+    assert not any("widened" in note for note in run.notes)
+
+
 def test_a_device_without_a_dtype_names_those_that_it_has() -> None:
     with pytest.raises(gs.UnsupportedError, match=r"has no fp8.*float16$"):
         gs.serve("llama-3.1-8b", "v100", dtype="fp8", rate=1)

@@ -59,7 +59,7 @@ def test_blocks_are_what_weights_leave() -> None:
 
 
 def test_profiles_are_whole() -> None:
-    assert engines() == ("sglang", "static", "tensorrt-llm", "vllm", "vllm-0.13")
+    assert set(engines()) >= {"onnxruntime", "sglang", "static", "tensorrt", "tensorrt-llm", "vllm"}
     assert all(engine(name).max_tokens >= 1024 for name in engines())
 
 
@@ -69,7 +69,7 @@ def test_profiles_are_whole() -> None:
         ({}, "No load"),
         ({"concurrency": [0]}, "serves nobody"),
         ({"rate": 1, "tp": 3}, "does not divide"),
-        ({"rate": 1, "tp": 2}, "more than the 1"),
+        ({"rate": 1, "tp": 2}, "target has 1"),
         ({"rate": 1, "engine": "vlm"}, "vllm"),
         ({"rate": 1, "input": "200000"}, "beyond the context"),
         ({"rate": 1, "dtype": "fp3"}, "fp8"),
@@ -80,7 +80,7 @@ def test_profiles_are_whole() -> None:
         ({"arrivals": "no-such.csv"}, "cannot be read"),
         ({"rate": 1, "tp": 0}, "tp cannot be 0"),
         ({"rate": 1, "replicas": 0}, "replicas cannot be 0"),
-        ({"rate": 1, "replicas": 2}, "2 replicas of 1"),
+        ({"rate": 1, "replicas": 2}, "2 devices are needed (2 x 1)"),
         ({"rate": 1, "kv_blocks": 0}, "kv_blocks cannot be 0"),
         ({"rate": 1, "router": "nearest"}, "least-load"),
         ({"rate": 1, "policy": "lpm"}, "priority"),

@@ -157,18 +157,20 @@ def _check(load: Load) -> None:
             Text("Type: --rate 8 --arrivals conversations:5x20"),
         )
     checks = (
-        ("count", load.count, 1 <= load.count <= MOST_REQUESTS),
+        ("requests", load.count, 1 <= load.count <= MOST_REQUESTS),
         ("concurrency", load.concurrency, load.concurrency >= 0),
         ("rate", load.rate_per_s, bool(load.concurrency or steps) or 0 < load.rate_per_s <= 1e7),
         ("burstiness", load.burstiness, 0 < load.burstiness <= 1e4),
-        ("shared_tokens", load.shared_tokens, load.shared_tokens >= 0),
-        ("shared_groups", load.shared_groups, load.shared_groups >= 1),
+        ("shared", load.shared_tokens, load.shared_tokens >= 0),
+        ("groups", load.shared_groups, load.shared_groups >= 1),
         ("seed", load.seed, load.seed >= 0),
     )
     for name, value, fits in checks:
         if not fits:
             raise InvalidValueError(
-                Text("A load with {name} = {value} cannot be.", name=name, value=Number(value)),
+                Text("A load with {name} = {value} cannot be.", name=name, value=f"{value:g}"),
                 "",
-                Text("Give a rate in requests per second, or a concurrency of 1 or more."),
+                Text("Give a rate in requests per second, or a concurrency of 1 or more.")
+                if name in ("rate", "concurrency")
+                else Text("Give {name} a positive number.", name=name),
             )

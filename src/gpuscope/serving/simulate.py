@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from gpuscope.document.quantities import Number
-from gpuscope.document.text import Text
+from gpuscope.document.text import Text, sentences
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.models.parallel.size import TransformerSize
@@ -132,6 +132,10 @@ def deploy(
     replicas = replicas or max(1, cluster.n_devices // max(tp, 1))
     _check_split(model, size, cluster, tp, ep, replicas)
     kept = quantization(dtype, cluster.device)
+    if cache_bytes == 1.0 and not cluster.device.supports("fp8"):
+        told = Text("{device} has no fp8: keys and values are stored in it, and widened when read.",
+                    device=cluster.device.name)  # fmt: skip
+        kept = replace(kept, note=sentences(kept.note, told))
     memory = room_for(size, kept, cluster.device, engine, tp, cache_bytes, kv_blocks)
     if memory.max_sequences is not None:
         engine = replace(engine, max_sequences=min(engine.max_sequences, memory.max_sequences))
@@ -159,7 +163,8 @@ def _check_split(
     if replicas < 1 or tp * replicas > cluster.n_devices:
         raise InvalidValueError(
             Text(
-                "{replicas} replicas of {tp} devices are more than the {count} of the target.",
+                "{wanted} devices are needed ({replicas} x {tp}), and the target has {count}.",
+                wanted=tp * replicas,
                 replicas=replicas,
                 tp=tp,
                 count=cluster.n_devices,

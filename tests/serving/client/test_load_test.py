@@ -106,6 +106,13 @@ def test_a_wrong_server_is_told_in_words(behaviour: str) -> None:
     assert caught.value.exit_code == 2
 
 
+def test_a_server_that_is_not_there_is_no_server_without_models() -> None:
+    with pytest.raises(ServerError) as caught:
+        load_test("http://127.0.0.1:9", rate=1)
+    assert "which models" not in str(caught.value)
+    assert "curl http://127.0.0.1:9" in caught.value.next_step
+
+
 @pytest.mark.parametrize("behaviour", ["500", "closing_early", "garbage", "zero_tokens"])
 def test_some_failures_are_counted_and_the_rest_is_told(behaviour: str) -> None:
     found = ask(Server(behaviour, every=3), count=12)

@@ -121,6 +121,8 @@ def _model(listed: Reply | None, wanted: str) -> str:
         raise UnknownNameError(Text("model of this server"), wanted, names)
     if names:
         return names[0]
+    if listed is None or listed.status in (401, 403):
+        return ""  # the first question will tell why
     raise ServerError(
         Text("The server does not say which models it has."), "", Text("Name one: --model NAME")
     )
