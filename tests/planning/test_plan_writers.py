@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import shlex
+import sys
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
@@ -137,3 +141,44 @@ def test_the_script_of_fsdp2_says_the_plan() -> None:
 def test_the_script_of_fsdp2_refuses_what_it_cannot_do(model: str, layout: Any) -> None:
     with pytest.raises(UnsupportedError, match="cannot do"):
         _plan(model, **layout).to("fsdp2")
+
+
+def test_deepspeed_shards_by_stage() -> None:
+    stages = [("none", 0), ("zero1", 1), ("zero2", 2), ("full", 3)]
+    for fsdp, stage in stages:
+        read = json.loads(_plan(dp=8, fsdp=fsdp, microbatch=2, microbatches=4).to("deepspeed"))
+        assert read["zero_optimization"] == {"stage": stage}
+    assert read["train_batch_size"] == 64
+    assert "4096 tokens" in read["gpuscope"]
+    assert "recomputes (full)" in _plan(dp=8, recompute="full").to("deepspeed")
+    for layout in ({"tp": 8}, {"dp": 16, "fsdp": "hybrid", "shard": 8}):
+        with pytest.raises(UnsupportedError, match="DeepSpeed cannot ask for"):
+            _plan(target="2x8xh200", **layout).to("deepspeed")
+
+
+def test_deepspeed_reads_its_file(tmp_path: Any) -> None:
+    reader = pytest.importorskip("deepspeed.runtime.config")
+    path = tmp_path / "config.json"
+    path.write_text(_plan(dp=1, target="h200", microbatch=2, microbatches=4).to("deepspeed"))
+    read = reader.DeepSpeedConfig(str(path))
+    assert (read.train_micro_batch_size_per_gpu, read.gradient_accumulation_steps) == (2, 4)
+    assert read.bfloat16_config.enabled
+    assert read.zero_optimization_stage == 0
+
+
+def test_torchtitan_reads_its_file(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before 0.3, which took TOML; kernels that it names are of no account."""
+    if importlib.util.find_spec("triton") is None:
+        monkeypatch.setitem(sys.modules, "torchtitan.models.moe.kernels", mock.MagicMock())
+    pytest.importorskip("torchtitan.config.job_config")
+    manager = pytest.importorskip("torchtitan.config").ConfigManager()
+    layout = {"dp": 4, "pp": 2, "microbatch": 1, "microbatches": 8, "recompute": "selective"}
+    path = tmp_path / "plan.toml"
+    path.write_text(_plan(**layout).to("torchtitan"))
+    read = manager.parse_args(["--job.config_file", str(path)])
+    assert read.parallelism.data_parallel_shard_degree == 4
+    assert read.parallelism.pipeline_parallel_degree == 2
+    assert read.parallelism.pipeline_parallel_schedule == "1F1B"
+    assert read.training.local_batch_size == 8
+    assert read.training.mixed_precision_param == "bfloat16"
+    assert read.activation_checkpoint.mode == "selective"

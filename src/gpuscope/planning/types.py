@@ -248,8 +248,8 @@ class Plan:
         """What starts the best plan.
 
         Args:
-            framework: "torchtitan", "accelerate", "fsdp2", "megatron" or "torchrun" (a file of
-                `gpuscope.planning.writers`).
+            framework: "torchtitan", "accelerate", "deepspeed", "fsdp2", "megatron" or "torchrun"
+                (a file of `gpuscope.planning.writers`).
 
         Raises:
             UnknownNameError: no such writer.

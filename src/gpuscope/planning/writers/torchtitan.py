@@ -1,7 +1,7 @@
 """A TOML file of torchtitan's: parallelism, batch and recomputation.
 
-Names of sections and keys are those of torchtitan's `config/job_config.py` (2025). The model, its
-data and its checkpoints stay the user's to name.
+Names of sections and keys are those of torchtitan's `config/job_config.py` (0.2, 2025). The model,
+its data and its checkpoints stay the user's to name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def torchtitan(plan: Plan) -> str:
     local = split.microbatch * (split.microbatches if split.pp > 1 else 1)
     lines = [
         f"# {plan.question.model}: {plan.best.candidate.words}",
-        "# Not checked: written without torchtitan's own reader.",
+        "# TOML for torchtitan before 0.3 (read by the one of 0.2.2); 0.3 takes arguments instead.",
         "",
         "[training]",
         f"local_batch_size = {local}",

@@ -1,0 +1,52 @@
+"""DeepSpeed's JSON: ZeRO stage, batch, precision. Its own reader takes it (0.19, in the tests).
+
+Keys are those of DeepSpeed's configuration page. JSON has no comments: what the script must do
+itself stands under a key of ours, which DeepSpeed leaves alone.
+"""
+
+from __future__ import annotations
+
+import json
+
+from gpuscope.document.text import Text
+from gpuscope.errors import UnsupportedError
+from gpuscope.planning.types import Plan
+from gpuscope.planning.writers.registry import writer
+
+_STAGES = {"none": 0, "zero1": 1, "zero2": 2, "full": 3}
+
+
+@writer("deepspeed")
+def deepspeed(plan: Plan) -> str:
+    """The file's text.
+
+    Raises:
+        UnsupportedError: the plan splits more than data, or shards over a part of the ranks.
+    """
+    best, split = plan.best.candidate, plan.best.candidate.plan
+    _refuse(plan)
+    said = f"{plan.question.model}: {best.words}; {plan.question.seq} tokens a sequence."
+    again = "" if split.recompute == "none" else f" The script recomputes ({split.recompute})."
+    found = {
+        "gpuscope": f"{said}{again} DeepSpeed keeps bfloat16 parameters beside float32 ones: its "
+        "memory differs from what was predicted.",
+        "train_micro_batch_size_per_gpu": split.microbatch,
+        "gradient_accumulation_steps": split.microbatches,
+        "train_batch_size": split.global_batch,
+        "bf16": {"enabled": True},
+        "zero_optimization": {"stage": _STAGES[split.fsdp] if split.dp > 1 else 0},
+    }
+    return json.dumps(found, indent=2) + "\n"
+
+
+def _refuse(plan: Plan) -> None:
+    split = plan.best.candidate.plan
+    more = next((name for name in ("tp", "pp", "cp", "ep") if getattr(split, name) > 1), None)
+    if more is None and split.fsdp not in _STAGES:
+        more = f"fsdp {split.fsdp}"
+    if more is not None:
+        raise UnsupportedError(
+            Text("The file for DeepSpeed cannot ask for {name}.", name=more),
+            Text("It has the stages of ZeRO over all ranks."),
+            Text("Write the torchrun line instead: --for torchrun"),
+        )
