@@ -112,7 +112,7 @@ def test_instances_are_replicas(tmp_path: Path) -> None:
     path = str(written(tmp_path, config_text(TritonConfig("m", 8, (), 0, 2))))
     run = gs.serve("llama-3.1-8b", "2xh200", engine=path, rate=4, requests=60)[0]
     assert set(run.served.replica) == {0, 1}
-    with pytest.raises(GpuscopeError, match="2 replicas"):
+    with pytest.raises(GpuscopeError, match="2 devices are needed"):
         gs.serve("llama-3.1-8b", "h200", engine=path, rate=4, requests=60)
 
 
