@@ -101,3 +101,16 @@ def test_flex_attention_without_a_mask_scores_on_the_device() -> None:
         return flex_attention(q, q, q, score_mod=lambda score, b, h, i, j: score + (i - j))
 
     assert {"bmm", "where"} <= set(work(of(lambda: step)))
+
+
+def test_a_branch_has_gradients() -> None:
+    def build() -> Step:
+        weight = torch.randn(4, device="cuda", requires_grad=True)
+
+        def step() -> object:
+            made = torch.cond(weight.sum() > 0, torch.sin, torch.cos, (weight,))
+            return made.sum().backward()
+
+        return step
+
+    assert {"cos", "sin"} <= {op.name.removeprefix("aten::") for op in of(build).ops}

@@ -341,3 +341,14 @@ def test_a_loop_of_pytorch_that_waits_for_values_is_named_by_its_call(
     with pytest.raises(CaptureError, match=r"niter=100") as error:
         capture(build)
     assert "test_idioms.py" in str(error.value)
+
+
+def test_types_of_the_device_make_tensors_there() -> None:
+    def build() -> Step:
+        ones = torch.cuda.FloatTensor(4, 3).fill_(1.0)
+        assert isinstance(ones, torch.cuda.FloatTensor)
+        assert torch.cuda.LongTensor([1, 2]).tolist() == [1, 2]
+        assert torch.randn(2).type(torch.cuda.HalfTensor).dtype is torch.float16
+        return lambda: torch.cuda.FloatTensor(4, 3).normal_() + ones
+
+    assert all(spec.device == "device" for op in capture(build).ops for spec in op.outputs)

@@ -23,7 +23,7 @@ from gpuscope.program.capture.fakes import (
     with_index,
 )
 from gpuscope.program.capture.patches import Patches
-from gpuscope.program.capture.storages import held
+from gpuscope.program.capture.storages import answer_addresses, held
 
 TYPE_NAMES = {
     "FloatTensor": torch.float32,
@@ -341,26 +341,6 @@ def _shown(recorder: Any) -> Any:
     return shown
 
 
-def _addresses(patch: Patches, recorder: Any) -> None:
-    """`data_ptr()` tells which tensors share memory (tied weights), as libraries that save ask."""
-    of_tensor, of_storage = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
-
-    def tensor_address(self: torch.Tensor) -> int:
-        if not isinstance(self, FakeTensor):
-            return of_tensor(self)
-        recorder.storages.see(self, on_device(self), "", "", "other")
-        begin: int = recorder.storages.address_of(self.untyped_storage())
-        return begin and begin + int(self.storage_offset()) * self.element_size()
-
-    def storage_address(self: torch.UntypedStorage) -> int:
-        return (
-            recorder.storages.address_of(self) if self.device.type == "meta" else of_storage(self)
-        )
-
-    patch.set(torch.Tensor, "data_ptr", tensor_address)
-    patch.set(torch.UntypedStorage, "data_ptr", storage_address)
-
-
 def _compressed(recorder: Any, name: str) -> Any:
     """A function of `compressed`, which few programs need."""
 
@@ -431,7 +411,7 @@ def install(patch: Patches, recorder: Any) -> None:
     patch.set(torch.Tensor, "__format__", _formatted)
     patch.set(torch.Tensor, "__repr__", _shown(recorder))
     _sparse_conversions(patch, recorder)
-    _addresses(patch, recorder)
+    answer_addresses(patch, recorder.storages)
     patch.on_undo(_device_constructors.cache_clear)  # it lists what is put in place here
     for name in ("tensor", "as_tensor", "asarray"):
         patch.set(torch, name, _from_data(getattr(torch, name)))

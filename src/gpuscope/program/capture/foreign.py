@@ -27,6 +27,7 @@ def install(patch: Patches, recorder: Any) -> None:
     transformers_as_run(patch, recorder)
     _scripting(patch)
     _one_device(patch)
+    _control_flow(patch)
     # Weights are read one after the other: fakes are of the thread that made their mode.
     patch.environment({"HF_DEACTIVATE_ASYNC_LOAD": "1"})
     _sharing(patch)
@@ -48,8 +49,41 @@ def _foreach(patch: Patches) -> None:
             patch.everywhere(module, "_foreach_supported_types", [*types, FakeTensor])
 
 
+class _TypeOfDevice(type):
+    """`torch.cuda.FloatTensor`: makes tensors, and is asked whether one is such."""
+
+    dtype: torch.dtype
+
+    def __call__(cls, *given: Any) -> torch.Tensor:
+        place = accelerator()
+        if len(given) == 1 and isinstance(given[0], torch.Tensor):
+            return given[0].to(place, cls.dtype)
+        if len(given) == 1 and not isinstance(given[0], (int, torch.Size)):
+            return torch.tensor(given[0], dtype=cls.dtype, device=place)
+        return torch.empty(*given, dtype=cls.dtype, device=place)
+
+    def __instancecheck__(cls, found: object) -> bool:
+        return on_device(found) and getattr(found, "dtype", None) is cls.dtype
+
+
+def _older_names(patch: Patches) -> None:
+    for name, dtype in TYPE_NAMES.items():
+        made = _TypeOfDevice(name, (), {"__module__": "torch.cuda", "dtype": dtype})
+        patch.set(torch.cuda, name, made)
+
+
+def _control_flow(patch: Patches) -> None:
+    """`torch.cond` is a branch that the host takes, with gradients, too."""
+
+    def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+        return true_fn(*operands) if bool(pred) else false_fn(*operands)
+
+    patch.set(torch, "cond", cond)
+
+
 def _one_device(patch: Patches) -> None:
     """What older code says of devices: one replica of `DataParallel`, `torch.cuda.FloatTensor`."""
+    _older_names(patch)
 
     def scatter(self: Any, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
         def moved(value: Any) -> Any:

@@ -9,7 +9,10 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
+from gpuscope.program.capture.fakes import on_device
+from gpuscope.program.capture.patches import Patches
 from gpuscope.program.types import Category, Storage
 
 
@@ -215,3 +218,21 @@ class StorageTracker:
             return "input"
         saved = life.died is None or life.died > first_backward
         return "activation" if life.born < first_backward and saved else "temporary"
+
+
+def answer_addresses(patch: Patches, storages: StorageTracker) -> None:
+    """`data_ptr()` tells which tensors share memory (tied weights), as libraries that save ask."""
+    of_tensor, of_storage = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
+
+    def tensor_address(self: torch.Tensor) -> int:
+        if not isinstance(self, FakeTensor):
+            return of_tensor(self)
+        storages.see(self, on_device(self), "", "", "other")
+        begin = storages.address_of(self.untyped_storage())
+        return begin and begin + int(self.storage_offset()) * self.element_size()
+
+    def storage_address(self: torch.UntypedStorage) -> int:
+        return storages.address_of(self) if self.device.type == "meta" else of_storage(self)
+
+    patch.set(torch.Tensor, "data_ptr", tensor_address)
+    patch.set(torch.UntypedStorage, "data_ptr", storage_address)
