@@ -308,7 +308,6 @@ def _question() -> Any:
         seq=4096,
         goal="time",
         tokens=None,
-        task="train",
         simulate=1,
     )
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.hardware.device import Device
+from gpuscope.hardware.slices import unlinked
 
 _NAME = re.compile(r"(mps|time)-([1-9]\d?)")
 
@@ -80,24 +81,15 @@ def share_of(device: Device, share: Share) -> Device:
         shared["l2_bytes"] = device.l2_bytes and device.l2_bytes // n
     changed = dict.fromkeys([name for name, value in shared.items() if value], "estimated")
     changed |= {rate: "estimated" for rate, _ in device.peaks}
-    gone = {"scale_up", "scale_up_max_devices", "scale_out", "scale_out_ports_per_node"}
-    gone |= {"devices_per_node", "price_list_usd", "scale_up_bandwidth_bytes_per_s"}
-    whole = {field: value for field, value in device.origins if field not in gone}
+    alone = unlinked(device)
     return replace(
-        device,
+        alone,
         id=f"{device.id}:{share.name}",
         name=f"{device.name}, one of {n} ({'MPS' if share.way == 'mps' else 'time slicing'})",
         peaks=tuple((rate, value / n) for rate, value in device.peaks),
         **shared,
-        price_list_usd=None,
-        scale_up=None,
-        scale_up_max_devices=None,
-        scale_out=None,
-        scale_out_ports_per_node=None,
-        devices_per_node=None,
-        devices_per_node_options=(),
         notes=(*device.notes, str(_NOTE[share.way])),
-        origins=tuple((whole | changed).items()),
+        origins=tuple((dict(alone.origins) | changed).items()),
         sources=(
             *((field, of) for field, of in device.sources if field not in changed),
             *((field, (_SOURCE[share.way],)) for field in changed if field in shared),

@@ -58,11 +58,9 @@ def slice_of(device: Device, name: str) -> Device:
         **{rate: "estimated" for rate, _ in device.peaks},
     }
     kept = tuple((field, of) for field, of in device.sources if field not in changed)
-    gone = {"scale_up", "scale_up_max_devices", "scale_out", "scale_out_ports_per_node"}
-    gone |= {"devices_per_node", "price_list_usd", "scale_up_bandwidth_bytes_per_s"}
-    whole = {field: value for field, value in device.origins if field not in gone}
+    alone = unlinked(device)
     return replace(
-        device,
+        alone,
         id=f"{device.id}:{name}",
         name=f"{device.name}, slice {name}",
         granularity="one GPU instance with all of its compute: one PyTorch device",
@@ -74,17 +72,28 @@ def slice_of(device: Device, name: str) -> Device:
         copy_engines=part.copy_engines,
         peaks=tuple((rate, value * units) for rate, value in device.peaks),
         **shared,
-        price_list_usd=None,
-        scale_up=None,
-        scale_up_max_devices=None,
-        scale_out=None,
-        scale_out_ports_per_node=None,
-        devices_per_node=None,
-        devices_per_node_options=(),
         notes=(*device.notes, *_NOTES),
-        origins=tuple((whole | changed).items()),
+        origins=tuple((dict(alone.origins) | changed).items()),
         sources=(*kept, *((field, sources) for field in (*rated, "l2_bytes"))),
     )
+
+
+def unlinked(device: Device) -> Device:
+    """Return a device without what a part of it has not: links, a place in a node, a list price."""
+    gone = dict.fromkeys(
+        (
+            "scale_up",
+            "scale_up_max_devices",
+            "scale_out",
+            "scale_out_ports_per_node",
+            "devices_per_node",
+            "price_list_usd",
+        )
+    )
+    lost = {*gone, "scale_up_bandwidth_bytes_per_s"}
+    fields: dict[str, Any] = {**gone, "devices_per_node_options": ()}
+    origins = tuple((field, value) for field, value in device.origins if field not in lost)
+    return replace(device, **fields, origins=origins)
 
 
 _NOTES = (

@@ -40,7 +40,8 @@ def read_table(path: Path) -> list[Counted]:
     rows = csv.reader(text[begin.start() :].lstrip("\ufeff").splitlines())
     try:
         header = next(rows)
-        found = _long(header, rows) if "Metric Name" in header else _wide(header, rows)
+        by_row = all(f"Metric {word}" in header for word in _OF_A_METRIC)
+        found = _long(header, rows) if by_row else _wide(header, rows)
         launches, most = [], limits.events(len(raw))
         for launch in found:
             launches.append(launch)
