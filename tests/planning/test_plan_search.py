@@ -18,6 +18,7 @@ from gpuscope.errors import (
     MissingPackageError,
     UnknownNameError,
 )
+from gpuscope.planning import search as searching
 from gpuscope.planning.explanation import explained
 from gpuscope.planning.question import counts_of, tokens_of
 from gpuscope.planning.search import search
@@ -71,7 +72,27 @@ def test_an_interrupt_leaves_the_best_so_far(monkeypatch: pytest.MonkeyPatch) ->
 def test_nothing_fits_says_by_how_much() -> None:
     with pytest.raises(DoesNotFitError, match="No plan was found that fits") as told:
         gs.plan("llama-3.1-70b", on="h200", devices=1)
-    assert "of a device's" in str(told.value.why)
+    assert "recompute full is the least short" in str(told.value.why)
+    assert "Type: --devices 8" in str(told.value.next_step)
+
+
+def test_a_batch_that_cannot_be_split_names_the_nearest() -> None:
+    with pytest.raises(DoesNotFitError) as told:
+        gs.plan("llama-3.1-70b", on="h200", devices=3)
+    assert "cannot be split over 3 replicas" in str(told.value.why)
+    assert "63, 66" in str(told.value.next_step)
+
+
+def test_where_the_first_do_not_fit_the_roomiest_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(self: Simulator, candidate: Candidate, scored_s: float) -> Judged:
+        roomy = candidate.plan.recompute == "full" and candidate.plan.microbatch == 1
+        return replace(judged(1.0), candidate=candidate, fits=float(roomy))
+
+    monkeypatch.setattr(Simulator, "judge", judge)
+    monkeypatch.setattr(searching, "_composed", lambda *_: {})
+    found = search(asked(simulate=1))
+    assert found.best.candidate.plan.recompute == "full"
+    assert len(found.judged) == 1
 
 
 def test_probability_to_fit() -> None:
