@@ -10,10 +10,10 @@ import pytest
 from gpuscope.errors import GpuscopeError, InvalidValueError
 from gpuscope.hardware import Cluster, parse_target
 from gpuscope.planning.own.explanation import explained_own
-from gpuscope.planning.own.score import Effects
-from gpuscope.planning.own.search import question_of_own, search_own
+from gpuscope.planning.own.score import TECHNIQUES, Effects
+from gpuscope.planning.own.search import candidates, question_of_own, search_own
 from gpuscope.planning.own.simulate import Quick
-from gpuscope.planning.own.types import Changed, OwnPlan, Weighed
+from gpuscope.planning.own.types import Changed, OwnPlan, OwnQuestion, Weighed
 
 SCRIPT = """
 import torch
@@ -128,6 +128,16 @@ def test_effects_are_put_together() -> None:
     both = effects.of(Changed(cluster, "ddp", 16, ("tf32", "checkpoint"), 8))
     assert both.step_s == pytest.approx(1.5 * 0.5 * 1.2 + 0.1)
     assert both.peak_bytes == 160 - 2 * 30 + 30
+
+
+def test_two_of_a_group_are_never_combined() -> None:
+    cluster = parse_target("h200")
+    names = {name: Quick(0.9, 90) for name in TECHNIQUES}
+    asked = OwnQuestion(target="train.py:build", clusters=(cluster,), global_batch=8)
+    found = list(candidates(asked, _effects(cluster, names)))
+    # as it is or one of two precisions, one of two recomputations; with and without two others
+    assert len(found) == len({each.techniques for each in found}) == 3 * 3 * 2 * 2
+    assert not any({"tf32", "bf16-autocast"} <= set(each.techniques) for each in found)
 
 
 def test_words_and_simplicity() -> None:

@@ -19,7 +19,7 @@ from gpuscope.planning.question import check_goal, clusters_of
 from gpuscope.planning.types import Rejected
 from gpuscope.program.models.settings import positive
 
-__all__ = ["question_of_own", "search_own"]
+__all__ = ["candidates", "question_of_own", "search_own"]
 
 TRIES = 2
 """Candidates that may be simulated for each one that is wanted, since some do not fit."""
@@ -98,7 +98,7 @@ def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -
     """
     simulator = Simulator(question)
     effects = effects_of(simulator, on_candidate)
-    found = list(_candidates(question, effects))
+    found = list(candidates(question, effects))
     if question.global_batch is not None:
         _check_batch(question, effects.own_batch, found)
     scores = [effects.of(each) for each in found]
@@ -120,8 +120,13 @@ def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -
     )
 
 
-def _candidates(question: OwnQuestion, effects: Effects) -> Iterator[Changed]:
-    """Every sharing, batch and set of techniques on each cluster."""
+def candidates(question: OwnQuestion, effects: Effects) -> Iterator[Changed]:
+    """Every sharing, batch and set of techniques on each cluster.
+
+    Args:
+        question: what is asked.
+        effects: of single changes: which are combined, which share.
+    """
     own = effects.own_batch
     for cluster in question.clusters:
         shares = [name for name in WRAPS if (cluster, name) in effects.alone] or [""]
@@ -168,13 +173,13 @@ def _check_batch(question: OwnQuestion, own: int | None, found: Sequence[Changed
 
 def _sets(names: Sequence[str]) -> list[tuple[str, ...]]:
     """All sets of changes, one of a group (a precision) at most, in the order of installation."""
-    from gpuscope.advice.registry import plan
+    from gpuscope.advice.registry import find, plan
 
-    sets = (plan(chosen) for n in range(len(names) + 1) for chosen in combinations(names, n))
+    sets = (chosen for n in range(len(names) + 1) for chosen in combinations(names, n))
     return [
-        tuple(change.name for change in each)
+        tuple(change.name for change in plan(each))
         for each in sets
-        if len({change.group for change in each}) == len(each)
+        if len({find(name).group for name in each}) == len(each)
     ]
 
 
