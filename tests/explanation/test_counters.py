@@ -66,7 +66,8 @@ class Metric:
 
 
 class Action:
-    name = staticmethod(lambda: "gemm")
+    NameBase_DEMANGLED = 1
+    name = staticmethod(lambda base: "void gemm<float>(float*)" if base == 1 else "gemm")
     metric_names = staticmethod(lambda: tuple(METRICS))
     metric_by_name = staticmethod(lambda name: Metric(*METRICS[name]))
 
@@ -102,7 +103,7 @@ def test_a_report_is_read_by_nvidias_module_in_a_process_of_its_own(
     for name in ("r", "damaged", "deadly"):
         (tmp_path / f"{name}.ncu-rep").write_bytes(b"\0")
     (launch,) = read_report(tmp_path / "r.ncu-rep")
-    assert (launch.symbol, launch.time_s) == ("gemm", 5e-6)
+    assert (launch.symbol, launch.time_s) == ("void gemm<float>(float*)", 5e-6)
     assert (launch.grid, launch.block) == ((32, 8, 1), None)
     for name in ("damaged", "deadly"):
         with pytest.raises(InputFileError) as caught:

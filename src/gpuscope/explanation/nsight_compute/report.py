@@ -104,7 +104,9 @@ def _action(action: Any) -> Counted:
         if math.isfinite(value := float(metric.as_double()))
     ]
     grid, block = (_dim(action, names) if there.issuperset(names) else None for names in _DIMS)
-    return counted(harmless(str(action.name())), grid, block, metrics)
+    # The function's bare name, which is the default, is one for many kernels.
+    symbol = str(action.name(action.NameBase_DEMANGLED))
+    return counted(harmless(symbol), grid, block, metrics)
 
 
 def _dim(action: Any, names: list[str]) -> tuple[int, int, int]:
