@@ -118,3 +118,12 @@ def test_the_verb_keeps_and_uses_them(tmp_path: Path) -> None:
     assert "2 measured runs of llama-3.1-8b" in used
     assert "cannot tell" in said("--calibrate", files[0])
     assert "No model is named" in said("--rate", "1")
+
+
+def test_a_page_is_written_beside_json(tmp_path: Path) -> None:
+    app, page = make_app(["serve"]), tmp_path / "p.html"
+    load = ["serve", "llama-3.1-8b", "--rate", "2", "--requests", "20"]
+    done = CliRunner().invoke(app, [*load, "--json", "--report", str(page)])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["schema"] == "gpuscope.serving"
+    assert page.stat().st_size > 100_000

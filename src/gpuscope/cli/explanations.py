@@ -107,6 +107,22 @@ def show(make: Callable[[], Explanation], shown: Shown) -> None:
     _print(explanation, shown, lang)
 
 
+def write_page(explanation: Explanation, shown: Shown) -> None:
+    """Write the page alone, where one is asked for: of what prints a document of its own.
+
+    Raises:
+        InputFileError: the file cannot be written.
+    """
+    from gpuscope.views.html import write_explanation
+    from gpuscope.views.i18n import choose_language, tr
+
+    if shown.report is None:
+        return
+    lang = choose_language(shown.lang)
+    write_explanation(explanation, shown.report, lang)
+    note(tr("Wrote {path}", lang, path=shown.report), shown.quiet)
+
+
 def _print(explanation: Explanation, shown: Shown, lang: str) -> None:
     if shown.as_json:
         if shown.output is None:

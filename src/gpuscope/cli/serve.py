@@ -134,7 +134,7 @@ def serve_command(
         "prefill": prefill, "decode": decode, "speculate": speculate, "policy": policy,
         "max_tokens": max_tokens, "max_sequences": max_sequences, "calibration": calibration,
     }  # fmt: skip
-    from gpuscope.cli.explanations import Shown, show
+    from gpuscope.cli.explanations import Shown, show, write_page
 
     if calibrate is not None:
         from gpuscope.cli.serve_calibrate import show_calibration
@@ -150,7 +150,7 @@ def serve_command(
     language = choose_language(lang)
     from gpuscope.atomic import check_writable
 
-    for path in (output, trace, pbtxt):
+    for path in (output, trace, pbtxt, report):
         if path is not None:
             check_writable(path)
     found = serve(model, on, **asked)
@@ -165,15 +165,18 @@ def serve_command(
     if output is not None:
         _save(found, output)
         note(tr("Wrote {path}", language, path=output), quiet)
-    if as_json:
-        _print(found)
-        return
     from gpuscope.serving.gains import gains
     from gpuscope.serving.story import story
 
     paper = report is not None  # a terminal is too small for charts over time
-    tried = gains(model, on, asked) if changes and _only(found) else ()
+    wanted = changes and (paper or not as_json)
+    tried = gains(model, on, asked) if wanted and _only(found) else ()
     shown = Shown(report=report, lang=lang, quiet=quiet)
+    if as_json:
+        _print(found)
+        if paper:
+            write_page(story(found, limits, paper, tried), shown)
+        return
     show(lambda: story(found, limits, paper, tried), shown)
 
 

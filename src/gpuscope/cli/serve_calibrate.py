@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from gpuscope.cli.explanations import Shown, show
+from gpuscope.cli.explanations import Shown, show, write_page
 from gpuscope.cli.progress import note
 
 _OF_ENGINE = ("engine", "tp", "ep", "replicas", "dtype", "kv_dtype", "kv_blocks", "policy")
@@ -33,8 +33,9 @@ def show_calibration(
     from gpuscope.serving.tuning import save_tuning, tuning_document
     from gpuscope.views.i18n import choose_language, tr
 
-    if shown.output is not None:
-        check_writable(shown.output)
+    for path in (shown.output, shown.report):
+        if path is not None:
+            check_writable(path)
     how = {name: asked[name] for name in _OF_ENGINE}
     settings = {name: asked[name] for name in _SETTINGS}
     fit = calibrate_files(files, model or None, on, settings=settings, **how)
@@ -44,5 +45,6 @@ def show_calibration(
         note(tr("Wrote {path}", language, path=shown.output), shown.quiet)
     if shown.as_json:
         typer.echo(dumps(tuning_document(fit.tuning)))
+        write_page(calibration_story(fit), shown)
         return
     show(lambda: calibration_story(fit), replace(shown, output=None))
