@@ -352,3 +352,22 @@ def test_types_of_the_device_make_tensors_there() -> None:
         return lambda: torch.cuda.FloatTensor(4, 3).normal_() + ones
 
     assert all(spec.device == "device" for op in capture(build).ops for spec in op.outputs)
+
+
+def test_boxes_that_overlap_are_kept() -> None:
+    if hasattr(torch.ops.torchvision, "nms"):
+        pytest.skip("torchvision is here, with operators of its own")
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+    @torch.library.register_fake("torchvision::nms", lib=library)
+    def _(boxes: torch.Tensor, scores: torch.Tensor, threshold: float) -> torch.Tensor:
+        return boxes.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.long)
+
+    def build() -> Step:
+        boxes, scores = torch.rand(9, 4, device="cuda"), torch.rand(9, device="cuda")
+        return lambda: boxes[torch.ops.torchvision.nms(boxes, scores, 0.5)][:5]
+
+    (kept,) = [op for op in capture(build).ops if op.name == "torchvision::nms"]
+    assert (kept.outputs[0].shape, kept.sync) == ((9,), "nonzero")
+    library._destroy()
