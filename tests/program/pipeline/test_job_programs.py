@@ -70,6 +70,15 @@ def test_equal_stages_are_captured_once() -> None:
     assert {op.peer for op in program.ops if op.peer >= 0} == {4, 6}
 
 
+def test_a_stage_knows_neither_the_number_of_microbatches_nor_an_unsplit_schedule() -> None:
+    few, many = (capture_pipeline(job(microbatches=n)).stages for n in (4, 6))
+    assert all(few[stage] is many[stage] for stage in few)
+    gpipe = capture_pipeline(job(schedule="gpipe")).stages
+    assert gpipe[0] is few[0]
+    split = capture_pipeline(job(schedule="zb")).stages  # its backward pass is another
+    assert split[0] is not few[0]
+
+
 def test_ranks_of_other_dimensions_stand_together() -> None:
     """dp 2 x tp 2 x pp 2: rank = stage * 4 + replica * 2 + shard; groups move with the rank."""
     blocks = capture_pipeline(job(dp=2, tp=2))

@@ -186,7 +186,7 @@ def capture_stages(
     shape_of(plan)
     schedule = plan.schedule if plan.schedule in SPLIT or plan.virtual > 1 else "1f1b"
     plan = replace(plan, schedule=schedule, microbatches=plan.pp * plan.virtual)
-    return _captured(replace(job, plan=plan), local_size, strict)
+    return dict(_captured(replace(job, plan=plan), local_size, strict))
 
 
 @lru_cache(maxsize=KEPT)
