@@ -371,3 +371,21 @@ def test_boxes_that_overlap_are_kept() -> None:
     (kept,) = [op for op in capture(build).ops if op.name == "torchvision::nms"]
     assert (kept.outputs[0].shape, kept.sync) == ((9,), "nonzero")
     library._destroy()
+
+
+@pytest.mark.parametrize("way", ["matrix_exp", "cayley", "householder"])
+def test_orthogonal_weights_are_made_on_the_device(way: str) -> None:
+    def build() -> Step:
+        layer = nn.utils.parametrizations.orthogonal(nn.Linear(8, 8), orthogonal_map=way).cuda()
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            layer(torch.randn(2, 8, device="cuda")).sum().backward()
+            optimizer.step()
+
+        return step
+
+    program = capture(build)
+    assert not program.unsupported
+    assert any(op.phase == "optimizer" for op in program.ops)

@@ -146,6 +146,15 @@ def pretrained():
     again = AutoModelForCausalLM.from_pretrained("gpt", dtype=torch.bfloat16).cuda()
     assert again.lm_head.weight.data_ptr() == again.transformer.wte.weight.data_ptr()
     return lambda: again(torch.randint(0, 50, (2, 4), device="cuda"))
+
+def mapped():
+    from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
+    model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=16, n_head=2, vocab_size=50))
+    model.save_pretrained("gpt")
+    for place in ("cuda", "auto"):
+        again = AutoModelForCausalLM.from_pretrained("gpt", device_map=place)
+        assert again.device.type == "cuda"
+    return lambda: again(torch.randint(0, 50, (2, 4), device="cuda"))
 """
 
 
@@ -184,3 +193,10 @@ def test_files_of_the_user_are_not_filled_with_nothing(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match=r"Name it as file\.py:build"):
         capture(copying)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_transformers_is_loaded_onto_the_device(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    (tmp_path / "weights.py").write_text(WEIGHTS)
+    assert gs.capture(f"{tmp_path / 'weights.py'}:mapped").ops
