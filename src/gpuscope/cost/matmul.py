@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
+from gpuscope.cost.largek import is_largek, largek
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel, Kind
 from gpuscope.document.text import Text
@@ -265,6 +266,8 @@ def _gemm(
     found = plan(made.problem, made.machine)
     name = made.kernel_name(found)
     kernels = gemm_kernels(work, made.problem, made.machine, found, name, note=note)
+    if is_largek(made.problem, made.machine):
+        kernels = largek(work, made.problem, kernels[0])
     return (*_padded(work, (left.spec, right.spec, work.op.outputs[0])), *kernels)
 
 
