@@ -106,7 +106,7 @@ def _warm() -> Any:
 
 def versions() -> dict[str, str]:
     """Of the libraries that programs use, where they are installed."""
-    names = "torch transformers diffusers peft torch_geometric".split()
+    names = "torch transformers diffusers peft torch_geometric timm torchvision".split()
     found = [name for name in names if importlib.util.find_spec(name)]
     return {name: importlib.metadata.version(name) for name in found}
 
@@ -115,6 +115,10 @@ def preload(packages: set[str]) -> None:
     """Import once what every child needs."""
     import gpuscope as gs
 
+    if "torchvision" in packages:
+        from validation.corpus.families import vision
+
+        vision.ready()
     for package in sorted(packages):
         importlib.import_module(package)
     gs.predict(_warm, on="h200")

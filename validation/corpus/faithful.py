@@ -39,7 +39,7 @@ SAME = {
 }
 """What the CPU calls otherwise than CUDA, the work being the same."""
 
-WHOLE = ("attention", "attention_backward", "rnn", "rnn_backward")
+WHOLE = ("attention", "attention_backward", "rnn", "rnn_backward", "rms_norm", "rms_norm_backward")
 """One operator on the device, many on the CPU: only how often it is called is held against it."""
 
 
@@ -205,6 +205,7 @@ class _Whole(torch.autograd.Function):
             ]
             out = run(*held)
         several = isinstance(out, tuple)
+        ctx.set_materialize_grads(False)  # a device is told of none, and fills none with zeros
         ctx.saved = watch, name, held, out if several else (out,)
         return tuple(o.detach() for o in out) if several else out.detach()
 
@@ -215,7 +216,9 @@ class _Whole(torch.autograd.Function):
         wanted = [i for i, x in enumerate(held) if isinstance(x, torch.Tensor) and x.requires_grad]
         found: list[Any] = [None] * len(held)
         with watch.whole():
-            pairs = [(o, g) for o, g in zip(out, grads, strict=True) if o.requires_grad]
+            pairs = [
+                (o, g) for o, g in zip(out, grads, strict=True) if o.requires_grad and g is not None
+            ]
             made = torch.autograd.grad(
                 [o for o, _ in pairs],
                 [held[i] for i in wanted],
@@ -246,6 +249,8 @@ def _attention(watch: Watch) -> Callable[..., Any]:
             attn_mask = torch.where(attn_mask, 0.0, -torch.inf)  # before a kernel is chosen
         if q.dtype is torch.float32 and q.shape[-3] != k.shape[-3]:
             return written_out(q, k, v, attn_mask, dropout_p, is_causal, **more)[0]
+        if attn_mask is not None and attn_mask.requires_grad:
+            attn_mask = attn_mask.expand(*q.shape[:-1], k.shape[-2])  # its gradient is summed after
         if attn_mask is not None and _refused(attn_mask):
             return written_out(q, k, v, attn_mask, dropout_p, is_causal, **more)[0]
 
@@ -282,6 +287,28 @@ def _dropout(watch: Watch) -> Callable[..., Any]:
     return dropout
 
 
+def _rms_norm(watch: Watch) -> Callable[..., Any]:
+    whole = torch.ops.aten.rms_norm.default
+
+    def rms_norm(x: Any, shape: Any, weight: Any = None, eps: Any = None) -> Any:
+        def run(x: Any, weight: Any) -> Any:
+            return whole.decompose(x, shape, weight, eps)
+
+        return _Whole.apply(watch, "rms_norm", run, x, weight)
+
+    return rms_norm
+
+
+def _group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+) -> Any:
+    """CUDA's wants rows of channels (ATen/native/group_norm.cpp), the CPU's takes any order."""
+    n, channels = x.shape[:2]
+    size = x.numel() // max(n * channels, 1)
+    found = torch.native_group_norm(x.contiguous(), weight, bias, n, channels, size, groups, eps)
+    return found[0]
+
+
 def _recurrent(watch: Watch, whole: Any) -> Callable[..., Any]:
     def recurrent(x: Any, hx: Any, weights: Any, *rest: Any) -> Any:
         states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
@@ -296,6 +323,32 @@ def _recurrent(watch: Watch, whole: Any) -> Callable[..., Any]:
 
 
 @contextmanager
+def _decoding_as_on_cuda(model: Any) -> Iterator[None]:
+    """transformers' experts of a decoded token: one batched product on every device but the CPU."""
+    kept = model.get_experts_implementation()
+    model.set_experts_implementation(
+        {part: "batched_mm" if way == "grouped_mm" else way for part, way in kept.items()}
+    )
+    try:
+        yield
+    finally:
+        model.set_experts_implementation(kept)
+
+
+@contextmanager
+def _experts_as_on_cuda() -> Iterator[None]:
+    mixin = getattr(sys.modules.get("transformers.generation.utils"), "GenerationMixin", None)
+    kept = getattr(mixin, "_optimize_model_for_decode", None)
+    if kept is not None:
+        mixin._optimize_model_for_decode = _decoding_as_on_cuda
+    try:
+        yield
+    finally:
+        if kept is not None:
+            mixin._optimize_model_for_decode = kept
+
+
+@contextmanager
 def as_the_device() -> Iterator[Watch]:
     """The CPU chooses what CUDA chooses: whole operators, optimizers over lists of tensors."""
     optimizers = sys.modules["torch.optim.optimizer"]
@@ -307,11 +360,14 @@ def as_the_device() -> Iterator[Watch]:
         warnings.simplefilter("ignore")
         library.impl("scaled_dot_product_attention", _attention(watch), "AutogradCPU")
         library.impl("dropout", _dropout(watch), "AutogradCPU")
+        library.impl("rms_norm", _rms_norm(watch), "AutogradCPU")
+        library.impl("group_norm", _group_norm, "AutogradCPU")
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
             whole = getattr(torch.ops.aten, name).input
             library.impl(f"{name}.input", _recurrent(watch, whole), "AutogradCPU")
     try:
-        yield watch
+        with _experts_as_on_cuda():
+            yield watch
     finally:
         library._destroy()
         optimizers._get_foreach_kernels_supported_devices = kept

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
-from gpuscope.cost.largek import is_largek, largek
 from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.small_products import in_kernels
 from gpuscope.cost.types import Kernel, Kind
 from gpuscope.document.text import Text
 from gpuscope.program.types import Op, TensorSpec
@@ -265,9 +265,8 @@ def _gemm(
         return ()
     found = plan(made.problem, made.machine)
     name = made.kernel_name(found)
-    kernels = gemm_kernels(work, made.problem, made.machine, found, name, note=note)
-    if is_largek(made.problem, made.machine):
-        kernels = largek(work, made.problem, kernels[0])
+    planned = gemm_kernels(work, made.problem, made.machine, found, name, note=note)
+    kernels = in_kernels(work, made.problem, made.machine, planned)
     return (*_padded(work, (left.spec, right.spec, work.op.outputs[0])), *kernels)
 
 
