@@ -17,11 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from validation.corpus import on_gpu, one
+from validation.corpus.__main__ import preload
 
 Row = dict[str, Any]
 
 LAUNCHES_WITHIN, PEAK_WITHIN = 0.05, 0.03
 MOST = 12
+SAME = {
+    "_cudnn_rnn": "rnn",
+    "_cudnn_rnn_backward": "rnn_backward",
+    "_efficient_attention_backward": "attention_backward",
+    "_efficient_attention_forward": "attention",
+    "cudnn_batch_norm": "native_batch_norm",
+    "cudnn_batch_norm_backward": "native_batch_norm_backward",
+}
+"""A trace's word for an operator, and a captured program's."""
 IN_PLACE = re.compile(r"(?<=[a-z0-9])_$")
 
 
@@ -29,9 +39,9 @@ def compare(file: Path, which: str, on: str) -> list[Row]:
     """Every measured program with its prediction."""
     measured = {name: row for name, row in on_gpu.lines(file).items() if "failed" not in row}
     one.TARGET, found = on, []
-    for case in on_gpu.chosen(which):
-        if case.name not in measured:
-            continue
+    cases = [case for case in on_gpu.chosen(which) if case.name in measured]
+    preload({need for case in cases for need in case.needs})
+    for case in cases:
         row, guess = measured[case.name], one.in_child(case, real=False)
         by = row.pop("by_operator", None)
         made = {"name": case.name, "measured": row, "predicted": guess}
@@ -43,6 +53,7 @@ def compare(file: Path, which: str, on: str) -> list[Row]:
             if by is not None:
                 made["operators"] = apart(by, mine)
         found.append(made)
+        print(case.name, row["launches"], guess.get("launches"), flush=True)
     return found
 
 
@@ -69,8 +80,9 @@ def apart(measured: list[Row], predicted: dict[str, int]) -> dict[str, list[int]
 
 
 def plain(name: str) -> str:
-    """An operator's name without namespace, and without the mark of working in place."""
-    return IN_PLACE.sub("", name.rpartition("::")[2])
+    """An operator's name without namespace and the mark of working in place, as captured."""
+    short = IN_PLACE.sub("", name.rpartition("::")[2])
+    return SAME.get(short, short)
 
 
 def told(rows: list[Row]) -> str:

@@ -341,6 +341,9 @@ def nothing(work: Work) -> tuple[Kernel, ...]:
 _CAT_BATCH = 128
 """Inputs of one launch (CAT_ARRAY_BATCH_SIZE in ATen/native/cuda/Shape.cu)."""
 
+_CAT_DIMENSIONS = 4
+"""Of an output that one launch writes (CAT_ARRAY_MAX_INPUT_DIMS there); else a copy an input."""
+
 
 @kernel_model(
     "aten::cat",
@@ -356,7 +359,8 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     if not work.outputs or not work.outputs[0].numel:
         return ()
     parts = [t for t in work.inputs if t.numel]
-    if len({t.dtype for t in (*parts, work.outputs[0])}) > 1:
+    types = {t.dtype for t in (*parts, work.outputs[0])}
+    if len(types) > 1 or len(parts) == 1 or len(work.outputs[0].shape) > _CAT_DIMENSIONS:
         return tuple(copy_kernel(work, t, _part_of(work.outputs[0], t)) for t in parts)
     total = written(work)
     # The same tensor given twice is read twice.

@@ -10,7 +10,7 @@ quick where indices differ, a long chain where thousands of them fall on a few r
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine
 from gpuscope.cost.copy import copy_kernel, fill_kernel
@@ -42,7 +42,8 @@ def embedding_backward(work: Work) -> tuple[Kernel, ...]:
     if not count:
         return (fill,)
     if count <= _WALKED:
-        return fill, _walk(work, count, width, grad)
+        dense = (copy_kernel(work, t, _dense(t)) for t in (grad, index) if not t.is_contiguous)
+        return *dense, fill, _walk(work, count, width, grad)
     return sorted_gradient(work, grad, count, width, fill)
 
 
@@ -78,6 +79,12 @@ def embedding_bag_backward(work: Work) -> tuple[Kernel, ...]:
             ),
         )
     return sorted_gradient(work, rows, count, width, fill_kernel(work, table), bags=True)
+
+
+def _dense(spec: TensorSpec) -> TensorSpec:
+    """The same, row by row."""
+    steps = tuple(prod(spec.shape[at + 1 :]) for at in range(len(spec.shape)))
+    return replace(spec, stride=steps)
 
 
 def _largest(work: Work, grad: TensorSpec) -> Kernel:

@@ -18,7 +18,7 @@ from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 
 _OWN_MODEL = frozenset(
-    {"aten::pow", "aten::pow_", "aten::where", "aten::glu", "aten::div", "aten::div_"}
+    {"aten::isin", "aten::pow", "aten::pow_", "aten::where", "aten::glu", "aten::div", "aten::div_"}
 )
 
 
@@ -67,8 +67,11 @@ def div(work: Work) -> tuple[Kernel, ...]:
 
 @kernel_model("aten::pow", "aten::pow_")
 def power(work: Work) -> tuple[Kernel, ...]:
-    """Powers: 2, 3, -1, 0.5 and the like are special-cased (PowKernel.cu), others need exp2."""
+    """Powers: 2, 3, -1, 0.5 and the like are special-cased (PowKernel.cu), others need exp2; 1 is
+    a copy (Pow.cpp)."""
     exponent = work.op.args.get("exponent")
+    if exponent == 1 and len(work.inputs) == 1 and work.op.name == "aten::pow":
+        return (copy_kernel(work, work.inputs[0], work.outputs[0], is_hot(work, 0)),)
     simple = isinstance(exponent, (int, float)) and exponent in (2, 3, -1, -2, 0.5, -0.5, 1, 0)
     return elementwise(
         work, name="pow", arithmetic="cheap" if simple else "heavy", casting=_casts(work)

@@ -377,4 +377,23 @@ def multinomial(work: Work) -> tuple[Kernel, ...]:
     best = reduce_kernels(
         work, spec, (rank - 1,), name="argmax", hot=True, arithmetic=1.3, out_bytes=written(work)
     )
-    return replace(noise, name="exponential", kind="random"), replace(noise, name="div"), *best
+    drawn = replace(noise, name="exponential", kind="random"), replace(noise, name="div")
+    return *_checked(work, spec), *drawn, *best
+
+
+def _checked(work: Work, spec: TensorSpec) -> tuple[Kernel, ...]:
+    """That no probability is below zero or endless and that no row sums to zero: three reductions,
+    comparisons of their results, two assertions (recorded; ATen/native/Distributions.cpp)."""
+    every, rank = tuple(range(len(spec.shape))), len(spec.shape)
+
+    def one(name: str) -> Kernel:
+        return kernel(work, Launch(name, "pointwise", grid=1))
+
+    return (
+        *reduce_kernels(work, spec, every, name="min", hot=True),
+        one("ge"),
+        *reduce_kernels(work, spec, every, name="max", hot=True),
+        *(one(name) for name in ("lt", "bitwise_and", "assert_async")),
+        *reduce_kernels(work, spec, (rank - 1,), name="sum", hot=True),
+        *(one(name) for name in ("eq", "any", "bitwise_not", "assert_async")),
+    )
