@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from lens_examples import EXAMPLES, Seen, needs_triton
 
+import gpuscope as gs
 from gpuscope.kernel_lens.requests import bank_passes
 from gpuscope.kernel_lens.runner import look
 from gpuscope.kernel_lens.types import Launch
+
+sys.path.insert(0, str(EXAMPLES.parents[1] / "benchmarks" / "lens"))
+from counted import LAUNCHES
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "lens"
 
@@ -85,3 +91,41 @@ def test_triton():
     seen = Seen(look(str(EXAMPLES / "triton_copies.py")))
     for row in TRITON:
         assert _counted(seen.one(row["kernel"]), "global") == _of(row, "global")
+
+
+COUNTED = json.loads((DATA / "h200_counted.json").read_text("utf-8"))["counts"]
+TEXTBOOK = {row["kernel"]: row for row in _rows("h200_textbook.csv")}
+
+
+@pytest.fixture(scope="module")
+def textbook(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Launch]:
+    """The kernels of textbook.cu under the lens, as `benchmarks/lens/counted.py` launches them."""
+    pytest.importorskip("pycparser")
+    lines = [
+        "from pathlib import Path",
+        "from gpuscope.kernel_lens.cuda_launch import CudaLaunch, launcher",
+        "def launch():",
+    ]
+    for name, (grid, block, shared, n) in LAUNCHES.items():
+        given = {} if n is None else {"n": str(n)}
+        how = f"CudaLaunch({grid}, {block}, {given}, {shared})"
+        lines.append(f"    launcher(Path({str(EXAMPLES / 'textbook.cu')!r}), {name!r}, {how})()")
+    file = tmp_path_factory.mktemp("textbook") / "all.py"
+    file.write_text("\n".join(lines), "utf-8")
+    return {launch.kernel: launch for launch in gs.lens(f"{file}:launch").launches}
+
+
+def test_kernels_that_count_themselves(textbook: dict[str, Launch]):
+    for row in COUNTED:
+        launch = textbook[row["kernel"]]
+        mine = [a for a in launch.accesses if (a.array, a.kind) == (row["array"], row["kind"])]
+        assert sum(access.requests for access in mine) == row["requests"], row
+        if row["kind"] != "atomic":  # its sectors follow from the keys
+            assert sum(access.sectors for access in mine) == row["sectors"], row
+
+
+@pytest.mark.parametrize("name", sorted(TEXTBOOK))
+def test_textbook_kernels_in_hardware_counters(textbook: dict[str, Launch], name: str):
+    counted = _counted(textbook[name], "global")
+    for key, value in _of(TEXTBOOK[name], "global").items():
+        assert counted[key] == value, key

@@ -16,7 +16,14 @@ HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent.parent / "docs"
 TEXTS = {"": HERE / "page.md", ".zh-CN": HERE / "page.zh-CN.md"}
 LEVELS = HERE / "levels.json"
-ON_A_GPU = HERE.parent / "results" / "coverage-h200.json"
+RESULTS = HERE.parent / "results"
+ON_A_GPU = RESULTS / "coverage-h200.json"
+BESIDE = {
+    "gpu": ON_A_GPU,
+    "fresh": RESULTS / "corpus-h200.json",
+    "after": RESULTS / "corpus-h200-after.json",
+}
+"""Programs beside their predictions, by the word before their figures' names."""
 MOST = 12
 
 Row = dict[str, Any]
@@ -39,10 +46,8 @@ def figures(rows: Sequence[Row], versions: dict[str, str], of: int) -> dict[str,
     seen = [row for row in rows if "equal" in row]
     equal = sum(row["equal"] for row in seen)
     tried, made = _architectures()
-    on_a_gpu = beside.totals(json.loads(ON_A_GPU.read_text("utf-8")))
     return {
-        **{f"gpu_{name}": f"{value:.0f}" for name, value in on_a_gpu.items()},
-        "gpu_step": f"{on_a_gpu['step']:.1%}".replace("-", "−").replace("%", " %"),
+        **_on_a_gpu(),
         "programs": f"{len(rows):,}",
         "of": f"{of:,}",
         "captured": f"{sum(row['captured'] for row in rows):,}",
@@ -62,6 +67,17 @@ def figures(rows: Sequence[Row], versions: dict[str, str], of: int) -> dict[str,
         "tried": str(tried),
         "made": str(made),
     }
+
+
+def _on_a_gpu() -> dict[str, str]:
+    """Of each list of measured programs: how many are within the goals, the median of steps."""
+    found = {}
+    for word, file in BESIDE.items():
+        totals = beside.totals(json.loads(file.read_text("utf-8")))
+        step = f"{totals.pop('step'):.1%}".replace("-", "−").replace("%", " %")
+        found |= {f"{word}_{name}": f"{value:.0f}" for name, value in totals.items()}
+        found[f"{word}_step"] = step
+    return found
 
 
 def group(name: str) -> str:
