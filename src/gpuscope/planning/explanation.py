@@ -156,7 +156,7 @@ def _away(plan: Plan) -> Section:
     block: Block = Table(title, columns, tuple(rows), note=note)
     if not rows:
         block = Paragraph(Text("No plan that can be is one decision away."))
-    return Section(Text("Why its neighbours are worse"), (block,))
+    return Section(Text("One decision away"), (block,))
 
 
 def _room(each: Neighbour) -> Text:
