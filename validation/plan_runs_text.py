@@ -10,7 +10,7 @@ TEXT: dict[str, dict[str, Any]] = {
         "intro": (
             "{predicted} plans of six models (DDP, FSDP, ZeRO-1, tensor parallelism, recomputation, "
             "micro-batches up to the memory's limit) were predicted and committed before any was "
-            "run (`validation/plan_runs.py`). Measured with PyTorch 2.11 in two sessions, each plan "
+            "run (`validation/plan_runs.py`). Measured with PyTorch 2.11 in two runs, each plan "
             "in processes of its own: {ran} ran, {full} ran out of memory, which is kept as a "
             "result; {left} were not finished in the time there was. Nothing was tuned on them."
         ),
@@ -42,7 +42,7 @@ TEXT: dict[str, dict[str, Any]] = {
             "The three worst are all paced by the host: the smaller a micro-batch, the more "
             "operators a step has for the same work, and a tensor-parallel block dispatches several "
             "times as many, each through DTensor's Python. The catalogue's host is the quickest "
-            "that was measured; this one, benched in the second session, is 1.96 times slower (14.1 "
+            "that was measured; this one, benched in the second run, is 1.96 times slower (14.1 "
             "µs to dispatch an addition), and with its constants steps are predicted so much "
             "longer: of the nine plans that were predicted worst the five without tensor parallelism "
             "come within 1 to 31 % of what was measured, the four with it still lack 41 to 51 %: what "
