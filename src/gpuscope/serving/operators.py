@@ -62,7 +62,9 @@ class Block:
         else:
             self._attention(tokens)
         self.kept = whole
-        self._pass("aten::_fused_rms_norm", tokens, size.hidden)
+        # Where results are normed too, the engine's norm with residual follows that one.
+        for _ in range(3 if size.result_norm else 1):
+            self._pass("aten::_fused_rms_norm", tokens, size.hidden)
         if experts and size.experts is not None:
             self._experts(tokens, size.experts)
         else:

@@ -200,7 +200,7 @@ def _gpt_oss(values: Values) -> TransformerSize:
 
 def _gemma(values: Values, every: int) -> TransformerSize:
     gemma = {"tie_word_embeddings": True, "head_dim": 256, "sliding_window": 4096, **values}
-    return _windowed(gemma, every, activation="gelu_tanh", head_norm=every > 2)
+    return _windowed(gemma, every, activation="gelu_tanh", head_norm=every > 2, result_norm=True)
 
 
 def _minimax_m2(values: Values) -> TransformerSize:

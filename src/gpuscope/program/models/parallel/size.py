@@ -132,6 +132,7 @@ class TransformerSize:
         qkv_bias, out_bias, mlp_bias, norm_bias: which parts have biases (`norm_bias` has a meaning
             for "layer" only).
         head_norm: queries and keys are normed per head (Qwen3).
+        result_norm: what attention and the feed-forward part give is normed too (Gemma 2 and 3).
         experts: a mixture of experts, or None.
         latent: latent attention, or None.
         window: blocks that look back so far only, or None.
@@ -160,6 +161,7 @@ class TransformerSize:
     mlp_bias: bool = False
     norm_bias: bool = True
     head_norm: bool = False
+    result_norm: bool = False
     experts: Experts | None = None
     latent: LatentAttention | None = None
     window: Window | None = None
@@ -261,7 +263,8 @@ class TransformerSize:
 
     def layer_parameters(self, layer: int) -> int:
         """Parameters of one block."""
-        beside = self.mixer_parameters(layer) + 2 * self._norm_parameters
+        norms = 4 if self.result_norm else 2
+        beside = self.mixer_parameters(layer) + norms * self._norm_parameters
         if self.has_experts(layer):
             return beside + self.expert_parameters
         return beside + self._mlp(self.ffn)
