@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuscope.document.blocks import Block, Cell, Column, Explanation, Paragraph, Section, Table
-from gpuscope.document.quantities import Bytes, Seconds
+from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
 from gpuscope.planning.outlook import around, energy_and_co2, holders, rivals
 from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
+    how_many,
     of_the_whole,
     out,
     simulated_step,
     starts,
+    take,
     tied,
     what_became,
-    what_it_holds,
 )
 from gpuscope.planning.types import Judged, Neighbour, Plan, Question, steps_of
 
@@ -83,15 +84,7 @@ def _summary(plan: Plan) -> tuple[Text, ...]:
     best, asked = plan.best, plan.question
     steps = steps_of(asked.tokens, asked.global_batch, asked.seq)
     lines = [
-        Text(
-            "Take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
-            cluster=best.candidate.cluster.name,
-            plan=best.candidate.words,
-            step=Seconds(best.step_s),
-            low=Seconds(best.low_s),
-            high=Seconds(best.high_s),
-        ),
-        what_it_holds(best),
+        *take(best, best.candidate.cluster, best.candidate.words),
         *of_the_whole(steps, best),
         *energy_and_co2(best, steps, asked.grid),
         *tied(plan.ties, plan.complete),
@@ -169,11 +162,7 @@ def _room(each: Neighbour) -> Text:
 
 
 def _judged_of(plan: Plan) -> Text:
-    return Text(
-        "{count} candidates, of which {judged} were simulated and fit.",
-        count=plan.candidates,
-        judged=len(plan.judged),
-    )
+    return how_many(plan.candidates, len(plan.judged))
 
 
 def assumed(question: Question, taken: Judged) -> tuple[Text, ...]:

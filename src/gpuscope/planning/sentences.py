@@ -17,10 +17,12 @@ from gpuscope.planning.types import Rejected, Simulated, counted
 __all__ = [
     "PEAK",
     "bound_to",
+    "how_many",
     "of_the_whole",
     "out",
     "simulated_step",
     "starts",
+    "take",
     "tied",
     "what_became",
     "what_it_holds",
@@ -40,6 +42,33 @@ _KINDS = {
     "unfit": Text("a change that cannot be made here"),
     "little": Text("a change that gains little alone"),
 }
+
+
+def take(each: Simulated, cluster: Cluster, words: str) -> tuple[Text, Text]:
+    """The choice, its step, and what it holds.
+
+    Args:
+        each: what was chosen.
+        cluster, words: of its candidate.
+    """
+    taken = Text(
+        "Take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
+        cluster=cluster.name,
+        plan=words,
+        step=Seconds(each.step_s),
+        low=Seconds(each.low_s),
+        high=Seconds(each.high_s),
+    )
+    return taken, what_it_holds(each)
+
+
+def how_many(candidates: int, judged: int) -> Text:
+    """Of how many candidates how many were simulated and fit."""
+    return Text(
+        "{count} candidates, of which {judged} were simulated and fit.",
+        count=candidates,
+        judged=judged,
+    )
 
 
 def what_it_holds(each: Simulated) -> Text:

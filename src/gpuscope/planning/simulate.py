@@ -9,9 +9,11 @@ host sets the pace.
 from __future__ import annotations
 
 from math import erf, isnan, nan, sqrt
+from typing import Any
 
 from gpuscope.api import Own, recost
 from gpuscope.capturing import capture_job
+from gpuscope.hardware import Cluster
 from gpuscope.planning.types import Candidate, Judged, Question
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Category, Program
@@ -65,22 +67,10 @@ class Simulator:
             ends = zip(figures(short, plan.world_size), figures(long, plan.world_size), strict=True)
             reach = (plan.microbatches - one) / (two - one)
             step_s, low_s, high_s, energy_j = (a + reach * (b - a) for a, b in ends)
-        peak, rank, held = peak_of(long)
-        usable = cluster.device.memory_usable_bytes
-        price = cluster.price_usd_per_hour
         return Judged(
             candidate=candidate,
             scored_s=scored_s,
-            step_s=step_s,
-            low_s=low_s,
-            high_s=high_s,
-            peak_bytes=peak,
-            rank=rank,
-            held=held,
-            usable_bytes=usable,
-            fits=probability_to_fit(peak, usable),
-            energy_j=None if isnan(energy_j) else energy_j,
-            usd=None if price is None else price * step_s / 3600,
+            **outcome((step_s, low_s, high_s, energy_j), long, cluster),
         )
 
     def _short(
@@ -105,6 +95,33 @@ def figures(found: Recosted | RecostedJob, world: int) -> tuple[float, float, fl
     low = found.step_time_s if found.low_s is None else found.low_s
     high = found.step_time_s if found.high_s is None else found.high_s
     return found.step_time_s, low, high, nan if energy is None else energy
+
+
+def outcome(
+    step: tuple[float, float, float, float], found: Recosted | RecostedJob, cluster: Cluster
+) -> dict[str, Any]:
+    """What a simulation says of any candidate: the fields of `Simulated` but the quick score.
+
+    Args:
+        step: as `figures` gives it, of the whole step.
+        found: with the memory.
+        cluster: whose memory and price count.
+    """
+    step_s, low_s, high_s, energy_j = step
+    peak, rank, held = peak_of(found)
+    usable, price = cluster.device.memory_usable_bytes, cluster.price_usd_per_hour
+    return {
+        "step_s": step_s,
+        "low_s": low_s,
+        "high_s": high_s,
+        "peak_bytes": peak,
+        "rank": rank,
+        "held": held,
+        "usable_bytes": usable,
+        "fits": probability_to_fit(peak, usable),
+        "energy_j": None if isnan(energy_j) else energy_j,
+        "usd": None if price is None else price * step_s / 3600,
+    }
 
 
 def peak_of(found: Recosted | RecostedJob) -> tuple[int, int, tuple[tuple[Category, int], ...]]:

@@ -11,12 +11,13 @@ from gpuscope.planning.own.types import OwnPlan, Weighed
 from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
+    how_many,
     out,
     simulated_step,
     starts,
+    take,
     tied,
     what_became,
-    what_it_holds,
 )
 from gpuscope.planning.writers.torchrun import launched
 
@@ -47,11 +48,7 @@ def explained_own(plan: OwnPlan, why: str | None = None) -> Explanation:
     """
     question, best = plan.question, plan.best
     ordered = sorted(plan.judged, key=lambda each: each.value(question.goal) or 0.0)
-    note = Text(
-        "{count} candidates, of which {judged} were simulated and fit.",
-        count=plan.candidates,
-        judged=len(plan.judged),
-    )
+    note = how_many(plan.candidates, len(plan.judged))
     sections = [
         Section(Text("All that were simulated"), (_table(plan, ordered),)),
         out(plan.rejected, note),
@@ -73,17 +70,7 @@ def explained_own(plan: OwnPlan, why: str | None = None) -> Explanation:
 
 def _summary(plan: OwnPlan) -> tuple[Text, ...]:
     best, before = plan.best, plan.before
-    lines = [
-        Text(
-            "Take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
-            cluster=best.candidate.cluster.name,
-            plan=best.candidate.words,
-            step=Seconds(best.step_s),
-            low=Seconds(best.low_s),
-            high=Seconds(best.high_s),
-        ),
-        what_it_holds(best),
-    ]
+    lines = [*take(best, best.candidate.cluster, best.candidate.words)]
     if before is not None:
         lines.append(
             Text(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
 
 from gpuscope.advice.forecast.changed_programs import Captured, ChangedPrograms
 from gpuscope.advice.types import ChangeCase
 from gpuscope.api import predict, recost
 from gpuscope.planning.own.types import Changed, OwnQuestion, Weighed
-from gpuscope.planning.simulate import figures, peak_of, probability_to_fit
+from gpuscope.planning.simulate import figures, outcome, peak_of
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Program
 
@@ -66,23 +65,8 @@ class Simulator:
             GpuscopeError: the changed code cannot be captured.
         """
         found = recost(self._captured(each), each.cluster)
-        step_s, low_s, high_s, energy_j = figures(found, each.devices)
-        peak, rank, held = peak_of(found)
-        usable, price = each.cluster.device.memory_usable_bytes, each.cluster.price_usd_per_hour
-        return Weighed(
-            candidate=each,
-            scored_s=scored_s,
-            step_s=step_s,
-            low_s=low_s,
-            high_s=high_s,
-            peak_bytes=peak,
-            rank=rank,
-            held=held,
-            usable_bytes=usable,
-            fits=probability_to_fit(peak, usable),
-            energy_j=None if isnan(energy_j) else energy_j,
-            usd=None if price is None else price * step_s / 3600,
-        )
+        step = figures(found, each.devices)
+        return Weighed(candidate=each, scored_s=scored_s, **outcome(step, found, each.cluster))
 
     def _captured(self, each: Changed) -> Captured:
         """Code that joins no other device is the same on any number of them."""

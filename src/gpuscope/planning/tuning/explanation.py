@@ -11,6 +11,7 @@ from gpuscope.planning.outlook import around, energy_and_co2, holders, rivals
 from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
+    how_many,
     of_the_whole,
     out,
     simulated_step,
@@ -66,11 +67,7 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
         sections += around(plan.judged, plan.best, question.goal)
     if plan.would_fit:
         sections.append(Section(Text("What would make it fit"), (_fitting(plan.would_fit),)))
-    note = Text(
-        "{count} candidates, of which {judged} were simulated and fit.",
-        count=plan.candidates,
-        judged=len(plan.judged),
-    )
+    note = how_many(plan.candidates, len(plan.judged))
     sections.append(out(plan.rejected, note))
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)

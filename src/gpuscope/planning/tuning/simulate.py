@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isnan
 
 from gpuscope.api import recost
 from gpuscope.capturing import capture_job
-from gpuscope.planning.simulate import figures, peak_of, probability_to_fit
+from gpuscope.planning.simulate import figures, outcome, peak_of
 from gpuscope.planning.tuning.score import estimate
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion, Weighed
 from gpuscope.program.types import Program
@@ -38,8 +37,7 @@ class Simulator:
         seq = seq or self.question.seq
         many = each.tuning.microbatches
         long = self._step(each, seq, min(2, many), memory=True)
-        peak, rank, held = peak_of(long)
-        usable, price = each.cluster.device.memory_usable_bytes, each.cluster.price_usd_per_hour
+        peak, usable = peak_of(long)[0], each.cluster.device.memory_usable_bytes
         step_s, low_s, high_s, energy_j = figures(long, each.devices)
         if many > 2 and peak > usable:  # nobody runs it: its update is counted once for two of them
             step_s, low_s, high_s, energy_j = (
@@ -54,16 +52,7 @@ class Simulator:
             candidate=each,
             scored_s=quick.step_s,
             scored_bytes=quick.peak_bytes,
-            step_s=step_s,
-            low_s=low_s,
-            high_s=high_s,
-            peak_bytes=peak,
-            rank=rank,
-            held=held,
-            usable_bytes=usable,
-            fits=probability_to_fit(peak, usable),
-            energy_j=None if isnan(energy_j) else energy_j,
-            usd=None if price is None else price * step_s / 3600,
+            **outcome((step_s, low_s, high_s, energy_j), long, each.cluster),
         )
 
     def peak_bytes(self, each: Tuned, seq: int) -> int:
