@@ -85,9 +85,18 @@ def on_a_terminal(*arguments: object, lines: int = 200) -> Shown:
     return emulated(below.getvalue(), lines, code)
 
 
+def rows(screen: pyte.Screen) -> list[str]:
+    """The rows of a screen. pyte's own `display` fails on half of a wide character that was
+    overwritten, as happens while a smaller window is being drawn."""
+    return [
+        "".join(screen.buffer[row][column].data for column in range(screen.columns))
+        for row in range(screen.lines)
+    ]
+
+
 def emulated(sent: bytes, lines: int = 200, code: int = 0) -> Shown:
     """Send bytes to the emulator."""
     screen = pyte.Screen(400, lines)
     pyte.ByteStream(screen).feed(sent.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
-    shown = tuple(line.rstrip() for line in screen.display)
+    shown = tuple(line.rstrip() for line in rows(screen))
     return Shown(sent.decode("utf-8", "replace").replace("\r\n", "\n"), screen.title, shown, code)

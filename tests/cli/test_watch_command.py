@@ -165,6 +165,12 @@ class Terminal:
             timeout=30,
         )
 
+    def shown(self) -> str:
+        """What the screen shows now."""
+        from emulated import rows  # needs pyte
+
+        return "\n".join(rows(self.screen))
+
     def until(self, text: str, seconds: float = 20.0) -> str:
         """The screen, once it shows a text."""
         end = time.monotonic() + seconds
@@ -175,10 +181,9 @@ class Terminal:
                 pass
             except self.pexpect.EOF:
                 break
-            shown = "\n".join(self.screen.display)
-            if text in shown:
+            if text in (shown := self.shown()):
                 return shown
-        raise AssertionError(f"{text!r} is not on the screen:\n" + "\n".join(self.screen.display))
+        raise AssertionError(f"{text!r} is not on the screen:\n" + self.shown())
 
     def resize(self, rows: int, columns: int) -> None:
         """Another size, once what was drawn for the last one has been read."""
