@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
-from gpuscope.errors import GpuscopeError, InvalidValueError
+import gpuscope as gs
+from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.hardware import Cluster, parse_target
 from gpuscope.planning.own import score
 from gpuscope.planning.own.explanation import explained_own
@@ -90,6 +93,105 @@ def test_what_it_says(answer: OwnPlan) -> None:
     assert "build(batch=8192)" in lines
     with pytest.raises(InvalidValueError, match="names no candidate"):
         explained_own(answer, "tp=2")
+
+
+def test_the_answer_has_what_every_plan_has(answer: OwnPlan) -> None:
+    assert set(answer.front) <= set(answer.judged)
+    quickest = min(answer.judged, key=lambda each: each.value("time") or 0.0)
+    assert quickest in answer.front
+    assert sum(answer.counts.values()) == len(answer.rejected)
+    titles = [section.title for section in explained_own(answer, framework="accelerate").sections]
+    assert {"All against all", "What holds the memory", "What would halve the cost"} <= set(titles)
+
+
+def test_python_asks_as_the_command_line_does(script: Path) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(score, "TECHNIQUES", ("bf16-autocast",))
+        given = {"on": "h200", "simulate": 2, "grid": "fr"}
+        found = gs.plan(f"{script}:build", device_set="memory=100GB", **given)
+        assert isinstance(found, OwnPlan)
+        assert found.best.usable_bytes < 100e9
+        told = explained_own(found)
+        assert any("does not exist" in note for note in told.assumptions)
+        assert any("CO2" in line for line in told.summary)
+    with pytest.raises(InvalidValueError, match="of your own code does not ask for seq"):
+        gs.plan(f"{script}:build", on="h200", seq=4096)
+    with pytest.raises(InvalidValueError, match="has no task"):
+        gs.plan(f"{script}:build", task="serve", on="h200")
+
+
+def _planned(target: str, *given: object) -> OwnPlan:
+    """A plan made by hand: cluster, sharing, batch, techniques, own batch."""
+    best = Weighed(
+        candidate=Changed(parse_target(target), *given),  # type: ignore[arg-type]
+        scored_s=1.0,
+        step_s=1.0,
+        low_s=0.9,
+        high_s=1.1,
+        peak_bytes=1,
+        usable_bytes=2,
+        fits=1.0,
+        energy_j=None,
+        usd=None,
+    )
+    asked = OwnQuestion(target="train.py:build", clusters=(best.candidate.cluster,))
+    every = (best,)
+    return OwnPlan(
+        question=asked,
+        best=best,
+        ties=every,
+        front=every,
+        judged=every,
+        rejected=(),
+        before=None,
+        candidates=1,
+    )
+
+
+def test_accelerate_shares_as_the_plan_does() -> None:
+    techniques = ("bf16-autocast", "compile", "checkpoint")
+    text = _planned("8xh200", "fsdp", 32, techniques, 8).to("accelerate")
+    read = yaml.safe_load(text)
+    assert (read["distributed_type"], read["mixed_precision"]) == ("FSDP", "bf16")
+    assert read["fsdp_config"]["fsdp_reshard_after_forward"] is True
+    assert read["fsdp_config"]["fsdp_activation_checkpointing"] is True
+    assert '# In the script: 32 samples a process, gpuscope.apply("compile").start().' in text
+    whole = yaml.safe_load(_planned("2x8xh200", "ddp", 8, ("tf32",), 8).to("accelerate"))
+    assert (whole["distributed_type"], whole["num_processes"]) == ("MULTI_GPU", 16)
+    assert whole["mixed_precision"] == "no"
+
+
+def test_deepspeed_shards_by_stage() -> None:
+    for share, stage in (("ddp", 0), ("fsdp-kept", 2), ("fsdp", 3)):
+        read = json.loads(_planned("8xh200", share, 4, ("bf16-autocast",), 4).to("deepspeed"))
+        assert read["zero_optimization"] == {"stage": stage}
+        assert read["train_micro_batch_size_per_gpu"] == 4
+        assert read["torch_autocast"]["enabled"] is True
+
+
+def test_the_real_readers_take_the_files(tmp_path: Path) -> None:
+    accelerate = pytest.importorskip("accelerate.commands.config.config_args")
+    deepspeed = pytest.importorskip("deepspeed.runtime.config")
+    path = tmp_path / "plan.yaml"
+    path.write_text(_planned("8xh200", "fsdp", 32, ("bf16-autocast",), 8).to("accelerate"))
+    read = accelerate.ClusterConfig.from_yaml_file(str(path))
+    assert (read.num_processes, read.fsdp_config["fsdp_version"]) == (8, 2)
+    path = tmp_path / "plan.json"
+    path.write_text(_planned("h200", "", 4, ("bf16-autocast",), 4).to("deepspeed"))
+    taken = deepspeed.DeepSpeedConfig(str(path))
+    assert (taken.train_micro_batch_size_per_gpu, taken.zero_optimization_stage) == (4, 0)
+
+
+def test_what_a_framework_cannot_is_refused() -> None:
+    plan = _planned("8xh200", "", 8, (), 8)
+    assert "torchrun --standalone --nproc-per-node 8 train.py" in plan.to("torchrun")
+    for framework in ("accelerate", "deepspeed"):
+        with pytest.raises(UnsupportedError, match="cannot share this code"):
+            plan.to(framework)
+    with pytest.raises(UnsupportedError, match="torchtitan does not run code of yours"):
+        plan.to("torchtitan")
+    with pytest.raises(UnknownNameError, match="nothing"):
+        plan.to("nothing")
 
 
 def test_it_is_what_predict_says_of_the_same_changes(answer: OwnPlan, script: Path) -> None:

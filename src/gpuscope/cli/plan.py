@@ -110,9 +110,10 @@ def plan_command(
     from gpuscope.planning.verb import check_task
 
     if is_own(model):
-        from gpuscope.cli.plan_own import show_own
+        from gpuscope.cli.plan_own import OwnAsked, show_own
 
-        show_own(context, model, on, devices, global_batch, goal, simulate, prices, why, shown)
+        own = OwnAsked(model, on, devices, goal, global_batch, simulate, prices, grid, device_set)
+        show_own(context, own, why, framework, shown)
         return
     check_task(task)
     if task != "train":

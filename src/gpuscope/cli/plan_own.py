@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,35 +15,42 @@ if TYPE_CHECKING:
     from gpuscope.document.blocks import Explanation
 
 _UNKNOWN = (
-    *("task", "method", "rank", "targets", "seq", "tokens", "framework", "check", "grid", "days"),
-    *("device_set", "users", "speed", "rate", "input", "answer", "slo", "engine", "dtype"),
-    "kv_dtype",
+    *("task", "method", "rank", "targets", "seq", "tokens", "check", "days", "no_cache"),
+    *("users", "speed", "rate", "input", "answer", "slo", "engine", "dtype", "kv_dtype"),
 )
 """Options of `plan` that are about built-in decoders."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnAsked:
+    """What is asked of a plan of the user's own code, by the options' names."""
+
+    target: str
+    on: str
+    devices: str
+    goal: str
+    global_batch: int
+    simulate: int
+    prices: Path | None
+    grid: str | None
+    device_set: str | None
+
+
 def show_own(
-    context: typer.Context,
-    target: str,
-    on: str,
-    devices: str,
-    global_batch: int,
-    goal: str,
-    simulate: int,
-    prices: Path | None,
-    why: str | None,
-    shown: Shown,
+    context: typer.Context, asked: OwnAsked, why: str | None, framework: str | None, shown: Shown
 ) -> None:
     """Answer where the user wants it.
 
     Raises:
         InvalidValueError: an option that the code itself decides was typed.
+        UnknownNameError, UnsupportedError: a framework that starts no such code.
     """
     from gpuscope.cli.explanations import show
     from gpuscope.cli.simulating import simulating
     from gpuscope.errors import InvalidValueError
     from gpuscope.planning.own.explanation import explained_own
     from gpuscope.planning.own.search import question_of_own, search_own
+    from gpuscope.planning.own.writers import check_framework
     from gpuscope.views.i18n import choose_language
 
     def typed(name: str) -> bool:
@@ -51,25 +59,19 @@ def show_own(
 
     for name in _UNKNOWN:
         if typed(name):
-            option = "for" if name == "framework" else name.replace("_", "-")
             raise InvalidValueError(
-                Text("A plan of your own code has no --{option}.", option=option),
+                Text("A plan of your own code has no --{option}.", option=name.replace("_", "-")),
                 Text("The code says itself what it trains."),
                 Text("Leave it out."),
             )
-    question = question_of_own(
-        target,
-        on=on,
-        devices=devices if typed("devices") else None,
-        goal=goal,
-        global_batch=global_batch if typed("global_batch") else None,
-        simulate=simulate,
-        prices=prices,
-    )
+    if framework is not None:
+        check_framework(framework)
+    own = {name: None for name in ("devices", "global_batch") if not typed(name)}
+    question = question_of_own(**(asdict(asked) | own))
     lang = choose_language(shown.lang)
 
     def make() -> Explanation:
         with simulating(shown.quiet, lang) as tell:
-            return explained_own(search_own(question, tell), why)
+            return explained_own(search_own(question, tell), why, framework)
 
     show(make, shown)

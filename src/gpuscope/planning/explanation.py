@@ -50,15 +50,7 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
         InvalidValueError: `why` names nothing that a candidate has.
     """
     question, best = plan.question, plan.best
-    sections = [
-        Section(Text("The front"), (_table(Text("No other is better in all"), plan, plan.front),)),
-        rivals(plan.judged, plan.front, best),
-        Section(Text("All that were simulated"), (_simulated(plan),)),
-        _away(plan),
-        holders(best, best.candidate.words),
-        *around(plan.judged, best, question.goal, plan.least_s),
-        out(plan.rejected, _judged_of(plan)),
-    ]
+    sections = [*_compared(plan), out(plan.rejected, _judged_of(plan))]
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
         sections.append(what_became(why, said, plan.rejected, _NAMES, "--why tp=4,pp=2"))
@@ -78,6 +70,21 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
         (),
         assumed(question, best),
     )
+
+
+def _compared(plan: Plan) -> list[Section]:
+    """The choice among what was simulated; nothing where nothing was."""
+    best = plan.best
+    if not best.simulated:
+        return []
+    return [
+        Section(Text("The front"), (_table(Text("No other is better in all"), plan, plan.front),)),
+        rivals(plan.judged, plan.front, best),
+        Section(Text("All that were simulated"), (_simulated(plan),)),
+        _away(plan),
+        holders(best, best.candidate.words),
+        *around(plan.judged, best, plan.question.goal, plan.least_s),
+    ]
 
 
 def _summary(plan: Plan) -> tuple[Text, ...]:

@@ -47,9 +47,14 @@ class Trainable:
     why: str = ""
 
     @property
+    def interrupted(self) -> bool:
+        """Whether its simulations did not end."""
+        return self.plan is not None and not self.plan.complete
+
+    @property
     def days(self) -> float | None:
         """Of the whole training, simulated."""
-        if self.plan is None:
+        if self.plan is None or not self.plan.best.simulated:
             return None
         q = self.question
         return self.plan.best.step_s * (steps_of(q.tokens, q.global_batch, q.seq) or 1.0) / DAY_S
@@ -81,12 +86,17 @@ def largest(
     found: list[Trainable] = []
     done = False
     for name in names:
-        each = _quick(name, asked)
+        try:
+            each = _quick(name, asked)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            break
         if each is None:
             continue
         if not done and each.quick_days is not None and each.quick_days <= SLACK * days:
             each = _simulated(each, on_candidate)
-            done = each.days is not None and each.days <= days
+            done = each.interrupted or (each.days is not None and each.days <= days)
         found.append(each)
     return tuple(found)
 
@@ -147,26 +157,8 @@ def explained_largest(found: tuple[Trainable, ...], days: float) -> Explanation:
     table = Table(Text("The largest first"), columns, tuple(rows), marked)
     section = Section(Text("What can be trained in {days} days", days=Number(days, "g")), (table,))
     if taken is None:
-        least = min(
-            (each for each in found if each.quick_days is not None),
-            key=lambda each: each.quick_days or 0.0,
-            default=None,
-        )
-        told = Text("No built-in decoder trains in {days} days on these.", days=Number(days, "g"))
-        if least is not None:
-            told = Text(
-                "No built-in decoder trains in {days} days on these; {model} is nearest, with "
-                "{least} by the quick score.",
-                days=Number(days, "g"),
-                model=least.question.model,
-                least=Number(least.quick_days, ".3g"),
-            )
-        return Explanation(
-            "plan",
-            Text("The largest model for {days} days", days=Number(days, "g")),
-            (told,),
-            (section,),
-        )
+        title = Text("The largest model for {days} days", days=Number(days, "g"))
+        return Explanation("plan", title, (_none_simulated(found, days),), (section,))
     assert taken.plan is not None
     whole = explained(taken.plan)
     told = Text(
@@ -178,3 +170,30 @@ def explained_largest(found: tuple[Trainable, ...], days: float) -> Explanation:
         tokens=Count(taken.question.tokens),
     )
     return replace(whole, summary=(told, *whole.summary), sections=(section, *whole.sections))
+
+
+def _none_simulated(found: tuple[Trainable, ...], days: float) -> Text:
+    """What is told where no simulated training is done in time."""
+    quick = sorted(
+        (each for each in found if each.quick_days is not None),
+        key=lambda each: each.quick_days or 0.0,
+    )
+    said = Number(days, "g")
+    if any(each.interrupted for each in found):
+        likely = next((each for each in found if (each.quick_days or days + 1) <= days), quick[0])
+        return Text(
+            "It was interrupted. By the quick score alone {model} is the largest built-in decoder "
+            "for {days} days: it trains in {least}.",
+            model=likely.question.model,
+            days=said,
+            least=Number(likely.quick_days, ".3g"),
+        )
+    if not quick:
+        return Text("No built-in decoder trains in {days} days on these.", days=said)
+    return Text(
+        "No built-in decoder trains in {days} days on these; {model} is nearest, with "
+        "{least} by the quick score.",
+        days=said,
+        model=quick[0].question.model,
+        least=Number(quick[0].quick_days, ".3g"),
+    )

@@ -244,15 +244,16 @@ def halving(judged: Sequence[Any], best: Any, least_s: float | None = None) -> S
     if best.usd is None:
         told = [Text("Without a price there is no cost to halve: --prices FILE")]
         return Section(Text("What would halve the cost"), (Paragraph(told[0]),))
-    cheapest = min(priced, key=lambda each: each.usd)
-    share = cheapest.usd / best.usd
+    cheapest = min(priced, key=lambda each: each.value("cost"))
+    share = cheapest.value("cost") / best.value("cost")
     told = []
     if cheapest is best:
         told.append(Text("Nothing that was simulated is cheaper."))
     else:
         told.append(
             Text(
-                "The cheapest that was simulated is {cluster}: {plan}: {more} % a step, in {time}.",
+                "The cheapest that was simulated is {cluster}: {plan}: {more} % in cost, a "
+                "step in {time}.",
                 cluster=cheapest.candidate.cluster.name,
                 plan=cheapest.candidate.words,
                 more=Number((share - 1) * 100, "+.1f"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, MissingPackageError
 from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
+from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.neighbours import neighbours
 from gpuscope.planning.score import Scores, score
 from gpuscope.planning.shortfall import nothing_fits
@@ -42,6 +43,8 @@ OnCandidate = Callable[[int, int, Candidate], None]
 def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
     """Answer a checked question; interrupted, with the best so far.
 
+    Before anything that fits was simulated, that is the best by the quick score.
+
     Args:
         question: what `question_of` gave.
         on_candidate: told of each before it is simulated: number, how many, which.
@@ -55,15 +58,26 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
     rate = len(found) / max(1e-9, time.perf_counter() - begin)
     order, out = _ordered(question, found, scores)
     rejected += out
-    steps = _composed(question, found, order) if len(order) > question.simulated else {}
+    steps, complete = dict[int, float](), True
+    try:
+        if len(order) > question.simulated:
+            steps.update(_composed(question, found, order))
+    except KeyboardInterrupt:
+        complete = False
     order = _by_cluster(question, found, scores, order, steps)
     done = _Simulated(question, found, scores, steps, on_candidate)
-    done.go_through(order)
+    done.complete = complete
+    if complete:
+        done.go_through(order)
     judged = done.judged
     rejected += done.refused
-    if not judged:
+    if judged:
+        best, ties = choose(judged, question.goal)
+    elif done.complete:
         raise nothing_fits(question, rejected, found, scores)
-    best, ties = choose(judged, question.goal)
+    else:
+        best = done.by_score(order)
+        ties = (best,)
     rejected += _left(found, [n for n in order if n not in done.tried], scores, steps, best)
     return Plan(
         question=question,
@@ -75,7 +89,9 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
         candidates=len(found),
         scored_per_s=rate,
         complete=done.complete,
-        near=neighbours(best, (*judged, *done.full), found, scores, steps, question.goal),
+        near=neighbours(best, (*judged, *done.full), found, scores, steps, question.goal)
+        if judged
+        else (),
         least_s=float(scores.least_s[found.index(best.candidate)]),
     )
 
@@ -107,11 +123,7 @@ class _Simulated:
         self.complete = True
 
     def go_through(self, order: Sequence[int]) -> None:
-        """Simulate as many as are wanted; where none fits, those with most room, too.
-
-        Raises:
-            KeyboardInterrupt: before one fits.
-        """
+        """Simulate as many as are wanted; where none fits, those with most room, too."""
         wanted = self.question.simulated
         roomy = sorted(order, key=self._share)
         for places, enough in ((order[: TRIES * wanted], wanted), (roomy[:ROOMY], 1)):
@@ -123,10 +135,26 @@ class _Simulated:
                 try:
                     self._simulate(place)
                 except KeyboardInterrupt:
-                    if not self.judged:
-                        raise
+                    self.tried.discard(place)
                     self.complete = False
                     return
+
+    def by_score(self, order: Sequence[int]) -> Judged:
+        """The best of those that were not simulated, by the quick score.
+
+        Raises:
+            KeyboardInterrupt: there is none.
+        """
+        place = next((n for n in order if n not in self.tried), None)
+        if place is None:
+            raise KeyboardInterrupt
+        self.tried.add(place)
+        peak = float(self.scores.estimate_bytes[place])
+        return by_score(Judged, self.found[place], self._quick_s(place), peak)
+
+    def _quick_s(self, place: int) -> float:
+        """A step by the quick score, composed where that was done."""
+        return self.steps.get(place, float(self.scores.estimate_s[place]))
 
     def _share(self, place: int) -> float:
         """Of its device's memory, by the quick score."""
@@ -138,9 +166,8 @@ class _Simulated:
         self.tried.add(place)
         if self.on_candidate:
             self.on_candidate(len(self.judged) + 1, self.question.simulated, candidate)
-        known = self.steps.get(place, float(self.scores.estimate_s[place]))
         try:
-            each = self.simulator.judge(candidate, known)
+            each = self.simulator.judge(candidate, self._quick_s(place))
         except MissingPackageError:  # no fault of the candidate's
             raise
         except GpuscopeError as error:
@@ -177,24 +204,25 @@ def _ordered(
 
 def _composed(
     question: Question, found: Sequence[Candidate], places: Sequence[int]
-) -> dict[int, float]:
+) -> Iterator[tuple[int, float]]:
     """Steps composed of what blocks cost: of the first of each cluster, then of all others.
 
     What cannot be recorded has none.
     """
     tables, splits = Tables(question), set[tuple[int, int, int]]()
-    steps: dict[int, float] = {}
+    count = 0
     for n in _first_of_each(found, places):
         plan = found[n].plan
         split = plan.tp, plan.cp, plan.ep
-        if len(steps) == COMPOSED or (len(splits) == SPLITS and split not in splits):
+        if count == COMPOSED or (len(splits) == SPLITS and split not in splits):
             continue
         splits.add(split)
         try:
-            steps[n] = composed_s(question, found[n], tables.of(found[n]))
+            step_s = composed_s(question, found[n], tables.of(found[n]))
         except GpuscopeError:
             continue
-    return steps
+        count += 1
+        yield n, step_s
 
 
 def _by_cluster(

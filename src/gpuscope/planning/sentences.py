@@ -44,13 +44,25 @@ _KINDS = {
 }
 
 
-def take(each: Simulated, cluster: Cluster, words: str) -> tuple[Text, Text]:
+def take(each: Simulated, cluster: Cluster, words: str) -> tuple[Text, ...]:
     """The choice, its step, and what it holds.
 
     Args:
         each: what was chosen.
         cluster, words: of its candidate.
     """
+    if not each.simulated:
+        return (
+            Text(
+                "Nothing that fits was simulated. By the quick score alone the best is {cluster}: "
+                "{plan}: about {step} a step, {peak} of {usable} on its fullest rank.",
+                cluster=cluster.name,
+                plan=words,
+                step=Seconds(each.step_s),
+                peak=Bytes(each.peak_bytes),
+                usable=Bytes(each.usable_bytes),
+            ),
+        )
     taken = Text(
         "Take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",
         cluster=cluster.name,

@@ -151,6 +151,8 @@ class Simulated:
         usd: of a step; None where no price is known.
         rank: the fullest.
         held: its bytes by category at the peak, largest first; empty where they are not known.
+        simulated: False where it was interrupted before: all figures are the quick score's, which
+            has no interval.
     """
 
     scored_s: float
@@ -164,6 +166,7 @@ class Simulated:
     usd: float | None
     rank: int = 0
     held: tuple[tuple[Category, int], ...] = ()
+    simulated: bool = True
 
     def value(self, goal: str) -> float | None:
         """What the goal makes small: seconds, dollars or joules of a step."""
@@ -219,7 +222,8 @@ class Plan:
         rejected: all that are out.
         candidates: how many were considered, impossible ones not counted.
         scored_per_s: how many were scored in a second.
-        complete: False where it was interrupted: the best so far.
+        complete: False where it was interrupted: the best so far, by the quick score where
+            `judged` is empty.
     """
 
     question: Question

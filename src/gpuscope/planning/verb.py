@@ -1,4 +1,4 @@
-"""`gs.plan`: what to train, fine-tune or serve a built-in model on, and how."""
+"""`gs.plan`: what to train, fine-tune or serve a model on, or to run code on, and how."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Literal, overload
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.planning.own import is_own
+from gpuscope.planning.own.types import OwnPlan
 from gpuscope.planning.question import question_of
 from gpuscope.planning.search import search
 from gpuscope.planning.serving.search import question_of_serving, search_serving
@@ -56,15 +58,18 @@ def plan(
     task: str = "train",
     on_candidate: Callable[[int, int, Any], None] | None = None,
     **asked: Any,
-) -> Plan | TuningPlan | ServingPlan:
-    """What to run a built-in model on, and how.
+) -> Plan | TuningPlan | ServingPlan | OwnPlan:
+    """What to run a model on, and how.
 
     Each sort of answer has `best`, `ties`, `front`, `judged`, `rejected`, `counts` (rejected by
-    reason) and `to("torchtitan")` (`to("vllm")` of serving).
+    reason) and `to("torchtitan")` (`to("vllm")` of serving, `to("accelerate")` of your own code).
+    Interrupted, it is the best so far (`complete` is False), by the quick score alone where
+    `judged` is empty.
 
     Args:
-        model: name of a built-in decoder.
-        task: "train", "finetune" or "serve".
+        model: name of a built-in decoder; or your own code, "train.py:build", as `predict` takes
+            it: the answer is an `OwnPlan`.
+        task: "train", "finetune" or "serve"; your own code says itself what it does.
         on_candidate: told of each before it is simulated: number, how many, which.
         asked: of any task `on` (devices of the catalogue, "h100,h200"), `devices` (how many: 8,
             "1..8", powers of two, or several), `simulate` (how many candidates are simulated) and
@@ -72,22 +77,46 @@ def plan(
             `gpuscope.planning.question.question_of` (global_batch, seq, goal, tokens),
             `gpuscope.planning.tuning.search.question_of_tuning` (the same, method, rank, targets)
             and `gpuscope.planning.serving.search.question_of_serving` (rate, input, answer, slo,
-            engine, dtype, kv_dtype) take it.
+            engine, dtype, kv_dtype) take it; of your own code `on` ("8xh200"), global_batch, goal
+            and what `gpuscope.planning.own.search.question_of_own` takes besides.
 
     Raises:
         UnknownNameError: no such model, device, goal or task.
+        InputFileError: no such file or function of yours.
         InvalidValueError: numbers that cannot be, something that this task does not ask.
         DoesNotFitError: nothing fits; says what is least short.
     """
     check_task(task)
     question, answer = _ANSWERS[task]
-    known = [name for name in inspect.signature(question).parameters if name != "model"]
+    what = Text("to {task}", task=task)
+    if is_own(model):
+        question, answer, what = *_own(task), Text("of your own code")
+    _, *known = inspect.signature(question).parameters
     for name in asked:
         if name not in known:
             raise InvalidValueError(
-                Text("A plan to {task} does not ask for {name}.", task=task, name=name),
+                Text("A plan {what} does not ask for {name}.", what=what, name=name),
                 Text("It asks for: {names}.", names=", ".join(known)),
                 Text("Leave it out."),
             )
-    found: Plan | TuningPlan | ServingPlan = answer(question(model, **asked), on_candidate)
+    found: Plan | TuningPlan | ServingPlan | OwnPlan = answer(
+        question(model, **asked), on_candidate
+    )
     return found
+
+
+def _own(task: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What asks and answers for a user's own code, imported where it is met.
+
+    Raises:
+        InvalidValueError: a task that the code does not decide.
+    """
+    from gpuscope.planning.own.search import question_of_own, search_own
+
+    if task != "train":
+        raise InvalidValueError(
+            Text("A plan of your own code has no task."),
+            Text("The code says itself what it trains."),
+            Text("Leave it out."),
+        )
+    return question_of_own, search_own

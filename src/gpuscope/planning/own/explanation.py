@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
+from gpuscope.document.blocks import Axis, Cell, Column, Explanation, Lines, Section, Table
 from gpuscope.document.quantities import Number, Seconds
 from gpuscope.document.text import Text
+from gpuscope.planning.outlook import against, around, energy_and_co2, holders
 from gpuscope.planning.own.types import OwnPlan, Weighed
 from gpuscope.planning.sentences import (
     PEAK,
@@ -19,7 +20,6 @@ from gpuscope.planning.sentences import (
     tied,
     what_became,
 )
-from gpuscope.planning.writers.torchrun import launched
 
 __all__ = ["explained_own"]
 
@@ -35,28 +35,29 @@ _ASSUMPTIONS = (
 _NAMES = "ddp, fsdp, fsdp-kept, batch, bf16-autocast, ..."
 
 
-def explained_own(plan: OwnPlan, why: str | None = None) -> Explanation:
+def explained_own(
+    plan: OwnPlan, why: str | None = None, framework: str | None = None
+) -> Explanation:
     """The plan for a reader.
 
     Args:
         plan: the answer.
         why: "fsdp,batch=8": also list the candidates that have these, and what became of them; or
             the name of a change that was not combined.
+        framework: what starts the best is for this (`OwnPlan.to`); None: torchrun.
 
     Raises:
+        UnknownNameError, UnsupportedError: as `OwnPlan.to`.
         InvalidValueError: `why` names nothing that a candidate has.
     """
     question, best = plan.question, plan.best
-    ordered = sorted(plan.judged, key=lambda each: each.value(question.goal) or 0.0)
     note = how_many(plan.candidates, len(plan.judged))
-    sections = [
-        Section(Text("All that were simulated"), (_table(plan, ordered),)),
-        out(plan.rejected, note),
-    ]
+    sections = [*_compared(plan), out(plan.rejected, note)]
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
         sections.append(what_became(why, said, plan.rejected, _NAMES, "--why fsdp,batch=8"))
-    sections.append(starts("torchrun", _started(plan), "python"))
+    framework = framework or "torchrun"
+    sections.append(starts(framework, plan.to(framework), "python"))
     return Explanation(
         "plan",
         Text("{target}: how to run it", target=question.target),
@@ -81,7 +82,53 @@ def _summary(plan: OwnPlan) -> tuple[Text, ...]:
                 times=Number(_rate(best) / _rate(before), ".2f"),
             )
         )
+    lines += energy_and_co2(best, None, plan.question.grid)
     return (*lines, *tied(plan.ties, plan.complete))
+
+
+def _compared(plan: OwnPlan) -> list[Section]:
+    """The choice among what was simulated; nothing where nothing was."""
+    best, goal = plan.best, plan.question.goal
+    if not best.simulated:
+        return []
+    ordered = sorted(plan.judged, key=lambda each: each.value(goal) or 0.0)
+    return [
+        Section(Text("All against all"), (_against(plan),)),
+        Section(Text("All that were simulated"), (_table(plan, ordered),)),
+        holders(best, best.candidate.words),
+        *around(plan.judged, best, goal),
+    ]
+
+
+def _against(plan: OwnPlan) -> Lines:
+    """What a sample takes, with its interval, against what it costs."""
+    priced = all(each.usd is not None for each in plan.judged)
+    across = Axis(Text("cost of a sample"), "USD", True)
+    if not priced:
+        across = Axis(Text("devices x seconds of a sample"), "s", True)
+
+    def x(each: Weighed) -> float:
+        if priced:
+            return each.value("cost") or 0.0
+        return each.candidate.devices * _seconds(each)
+
+    return against(
+        Text("A sample's time against its cost; each bar is an 80 % interval"),
+        across,
+        Axis(Text("a sample"), "s"),
+        [(x(each), _seconds(each)) for each in plan.judged],
+        [
+            (x(e), e.low_s / e.candidate.samples, e.high_s / e.candidate.samples)
+            for e in plan.judged
+        ],
+        [(x(each), _seconds(each)) for each in plan.front],
+        (x(plan.best), _seconds(plan.best)),
+    )
+
+
+def _seconds(each: Weighed) -> float:
+    """Of a sample."""
+    return each.step_s / each.candidate.samples
 
 
 def _next(plan: OwnPlan) -> str:
@@ -124,18 +171,3 @@ def _table(plan: OwnPlan, rows: Sequence[Weighed]) -> Table:
     ]
     chosen = tuple(n for n, each in enumerate(rows) if each is plan.best)
     return Table(Text("The best for the goal first"), columns, tuple(cells), chosen)
-
-
-def _started(plan: OwnPlan) -> str:
-    """What makes the changes, and what starts it."""
-    best = plan.best.candidate
-    path, _, function = plan.question.target.rpartition(":")
-    file = path or function
-    lines = []
-    if best.names:
-        names = ", ".join(f'"{name}"' for name in best.names)
-        lines = ["import gpuscope", f"gpuscope.apply({names}).start()  # before anything is built"]
-    if best.batch != best.own_batch:
-        lines.append(f"{function}(batch={best.batch})")
-    start = launched(best.cluster, file) if best.devices > 1 else f"python {file}"
-    return "\n".join((*lines, f"# {start}"))

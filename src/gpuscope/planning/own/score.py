@@ -49,6 +49,7 @@ class Effects:
         base: of each cluster, the code as it stands.
         double: with twice the batch; empty without an argument.
         alone: by cluster and change.
+        complete: False where it was interrupted: changes that are not there were not tried.
     """
 
     techniques: tuple[str, ...]
@@ -57,6 +58,7 @@ class Effects:
     base: Mapping[Cluster, Quick]
     double: Mapping[Cluster, Quick] = field(default_factory=dict)
     alone: Mapping[tuple[Cluster, str], Quick] = field(default_factory=dict)
+    complete: bool = True
 
     def of(self, each: Changed) -> Quick:
         """The quick score of a candidate."""
@@ -79,7 +81,7 @@ class Effects:
 def effects_of(
     simulator: Simulator, tell: Callable[[int, int, Changed], None] | None = None
 ) -> Effects:
-    """Capture every change alone.
+    """Capture every change alone; interrupted, with what was captured so far.
 
     Args:
         simulator: of the question.
@@ -99,16 +101,20 @@ def effects_of(
     alone: dict[tuple[Cluster, str], Quick] = {}
     kept, out = [], []
     wraps = () if simulator.shares or not case.training else WRAPS
-    names = (*TECHNIQUES, *wraps)
+    names, complete = (*wraps, *TECHNIQUES), True
     for number, name in enumerate(names, start=1):
-        if tell is not None:
-            tell(number, len(names), _with(clusters[-1], name, own))
-        why = _alone(simulator, name, own, base, alone)
+        try:
+            if tell is not None:
+                tell(number, len(names), _with(clusters[-1], name, own))
+            why = _alone(simulator, name, own, base, alone)
+        except KeyboardInterrupt:
+            complete = False
+            break
         if why is not None:
             out.append(why)
         elif name in TECHNIQUES:
             kept.append(name)
-    return Effects(tuple(kept), tuple(out), own, base, double, alone)
+    return Effects(tuple(kept), tuple(out), own, base, double, alone, complete)
 
 
 def _with(cluster: Cluster, name: str, own: int | None) -> Changed:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import log
 from pathlib import Path
+from typing import NoReturn
 
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
 from gpuscope.hardware import Cluster, parse_target
-from gpuscope.planning.choice import choose
+from gpuscope.hardware.grid import grid_factor
+from gpuscope.planning.choice import choose, undominated
+from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.own.score import WRAPS, Effects, effects_of
 from gpuscope.planning.own.simulate import Quick, Simulator
 from gpuscope.planning.own.types import Changed, OwnPlan, OwnQuestion, Weighed
 from gpuscope.planning.question import check_goal, clusters_of
-from gpuscope.planning.types import Rejected
+from gpuscope.planning.types import GOALS, Rejected
 from gpuscope.program.models.settings import positive
 
 __all__ = ["candidates", "question_of_own", "search_own"]
@@ -45,6 +49,8 @@ def question_of_own(
     global_batch: int | None = None,
     simulate: int = 8,
     prices: Path | None = None,
+    grid: str | None = None,
+    device_set: str | None = None,
 ) -> OwnQuestion:
     """Check everything.
 
@@ -53,7 +59,8 @@ def question_of_own(
         on: "8xh200"; several: "h200,8xh100".
         devices: how many of those that name no number; None: one.
         global_batch: samples of a step of the whole job; None: any.
-        goal, simulate, prices: as for built-in decoders.
+        goal, simulate, prices, grid, device_set: as `gpuscope.planning.question.question_of` takes
+            them.
 
     Raises:
         InputFileError, UnknownNameError: no such file, function, device or goal.
@@ -69,10 +76,10 @@ def question_of_own(
     clusters: list[Cluster] = []
     for name in names:
         asked = parse_target(name)
+        count: str | int | Sequence[int] = 1 if devices is None else devices
         if asked.n_devices > 1 and devices is None:
-            clusters += clusters_of(asked.device.id, asked.n_devices, prices, goal)
-        else:
-            clusters += clusters_of(name, 1 if devices is None else devices, prices, goal)
+            name, count = asked.device.id, asked.n_devices
+        clusters += clusters_of(name, count, prices, goal, device_set)
     if not clusters:
         raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
     return OwnQuestion(
@@ -81,11 +88,14 @@ def question_of_own(
         goal=goal,
         global_batch=global_batch,
         simulated=simulate,
+        grid=grid_factor(grid),
     )
 
 
 def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -> OwnPlan:
     """Answer a checked question; interrupted, with the best so far.
+
+    Before anything that fits was simulated, that is the best by the quick score.
 
     Args:
         question: what `question_of_own` gave.
@@ -102,21 +112,35 @@ def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -
     if question.global_batch is not None:
         _check_batch(question, effects.own_batch, found)
     scores = [effects.of(each) for each in found]
-    judged, rejected, tried, complete = _simulated(question, simulator, found, scores, on_candidate)
-    if not judged:
-        _nothing_fits(question, rejected)
-    best, ties = choose(judged, question.goal)
-    own = effects.own_batch
-    left = [_not_simulated(found[n], scores[n]) for n in range(len(found)) if n not in tried]
+    order = _order(question, found, scores)
+    done = _Done()
+    try:
+        if not effects.complete:
+            raise KeyboardInterrupt
+        _simulate(question, simulator, found, scores, order, done, on_candidate)
+    except KeyboardInterrupt:
+        done.complete = False
+    before = None
+    if done.judged:
+        best, ties = choose(done.judged, question.goal)
+        own = effects.own_batch
+        before = simulator.judge(Changed(best.candidate.cluster, "", own, (), own), 0.0)
+    elif done.complete:
+        _nothing_fits(question, done.rejected)
+    else:
+        best = _by_score(found, scores, order, done)
+        ties = (best,)
+    left = [_not_simulated(found[n], scores[n]) for n in range(len(found)) if n not in done.tried]
     return OwnPlan(
         question=question,
         best=best,
         ties=ties,
-        judged=tuple(judged),
-        rejected=(*effects.out, *rejected, *left),
-        before=simulator.judge(Changed(best.candidate.cluster, "", own, (), own), 0.0),
+        front=undominated(done.judged, lambda e: tuple(e.value(goal) for goal in GOALS)),
+        judged=tuple(done.judged),
+        rejected=(*effects.out, *done.rejected, *left),
+        before=before,
         candidates=len(found),
-        complete=complete,
+        complete=done.complete,
     )
 
 
@@ -183,38 +207,61 @@ def _sets(names: Sequence[str]) -> list[tuple[str, ...]]:
     ]
 
 
-def _simulated(
+@dataclass(slots=True)
+class _Done:
+    """What was simulated so far: what fits, what is out, places of all, whether none is left."""
+
+    judged: list[Weighed] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    tried: set[int] = field(default_factory=set)
+    complete: bool = True
+
+
+def _simulate(
     question: OwnQuestion,
     simulator: Simulator,
     found: Sequence[Changed],
     scores: Sequence[Quick],
+    order: Sequence[int],
+    done: _Done,
     on_candidate: OnCandidate | None,
-) -> tuple[list[Weighed], list[Rejected], set[int], bool]:
-    """The best by the quick score: what fits, what is out, which were tried, whether all were."""
-    judged: list[Weighed] = []
-    rejected: list[Rejected] = []
-    tried: set[int] = set()
-    for n in _order(question, found, scores):
-        if len(judged) == question.simulated or len(tried) == TRIES * question.simulated:
+) -> None:
+    """Simulate the best by the quick score.
+
+    Raises:
+        KeyboardInterrupt: what is done until then is in `done`.
+    """
+    for n in order:
+        if len(done.judged) == question.simulated or len(done.tried) == TRIES * question.simulated:
             break
         try:
             if on_candidate:
-                on_candidate(len(judged) + 1, question.simulated, found[n])
+                on_candidate(len(done.judged) + 1, question.simulated, found[n])
             each = simulator.judge(found[n], scores[n].step_s)
-        except KeyboardInterrupt:
-            if not judged:
-                raise
-            return judged, rejected, tried, False
         except GpuscopeError as error:
-            tried.add(n)
-            rejected.append(_out(found[n], "layout", error.what))
+            done.tried.add(n)
+            done.rejected.append(_out(found[n], "layout", error.what))
             continue
-        tried.add(n)
+        done.tried.add(n)
         if each.fits < question.certainty:
-            rejected.append(_out(each.candidate, "memory", _too_full(each)))
+            done.rejected.append(_out(each.candidate, "memory", _too_full(each)))
         else:
-            judged.append(each)
-    return judged, rejected, tried, True
+            done.judged.append(each)
+
+
+def _by_score(
+    found: Sequence[Changed], scores: Sequence[Quick], order: Sequence[int], done: _Done
+) -> Weighed:
+    """The best of those that were not simulated, by the quick score.
+
+    Raises:
+        KeyboardInterrupt: there is none.
+    """
+    place = next((n for n in order if n not in done.tried), None)
+    if place is None:
+        raise KeyboardInterrupt
+    done.tried.add(place)
+    return by_score(Weighed, found[place], scores[place].step_s, scores[place].peak_bytes)
 
 
 def _order(question: OwnQuestion, found: Sequence[Changed], scores: Sequence[Quick]) -> list[int]:
@@ -270,7 +317,7 @@ def _too_full(judged: Weighed) -> Text:
     )
 
 
-def _nothing_fits(question: OwnQuestion, rejected: Sequence[Rejected]) -> None:
+def _nothing_fits(question: OwnQuestion, rejected: Sequence[Rejected]) -> NoReturn:
     last = rejected[-1] if rejected else None
     why = "" if last is None else Text("{plan}: {reason}", plan=last.words, reason=last.reason)
     raise DoesNotFitError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log2
 
 from gpuscope.document.printable import short_repr
 from gpuscope.document.quantities import Seconds
 from gpuscope.hardware import Cluster
-from gpuscope.planning.types import Rejected, Simulated
+from gpuscope.hardware.grid import WORLD, GridFactor
+from gpuscope.planning.types import Rejected, Simulated, counted
 
 __all__ = ["Changed", "OwnPlan", "OwnQuestion", "Weighed"]
 
@@ -24,6 +26,7 @@ class OwnQuestion:
         global_batch: samples of a step of the whole job; None: any.
         certainty: least probability to fit.
         simulated: how many candidates are simulated.
+        grid: what the electricity brings about.
     """
 
     target: str
@@ -32,6 +35,7 @@ class OwnQuestion:
     global_batch: int | None = None
     certainty: float = 0.95
     simulated: int = 8
+    grid: GridFactor = WORLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +110,21 @@ class OwnPlan:
         question: what was asked.
         best: the recommended candidate.
         ties: candidates that cannot be told from the best, it included; the simplest is the best.
+        front: those that no other beats in time, cost and energy of a sample, in the order of their
+            simulation.
         judged: all that were simulated and fit.
         rejected: all that are out, and changes that were not combined.
         before: the code as it stands on the cluster of the best (where it takes several devices,
-            a copy on each); None where that cannot run.
+            a copy on each); None where it was interrupted before.
         candidates: how many were considered.
-        complete: False where it was interrupted: the best so far.
+        complete: False where it was interrupted: the best so far, by the quick score where
+            `judged` is empty.
     """
 
     question: OwnQuestion
     best: Weighed
     ties: tuple[Weighed, ...]
+    front: tuple[Weighed, ...]
     judged: tuple[Weighed, ...]
     rejected: tuple[Rejected, ...]
     before: Weighed | None
@@ -127,3 +135,22 @@ class OwnPlan:
         best = self.best.candidate
         step = f"step {Seconds(self.best.step_s)}"
         return short_repr(self, f"{best.cluster.name}: {best.words}", step)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rejected candidates by kind."""
+        return counted(self.rejected)
+
+    def to(self, framework: str) -> str:
+        """What starts the best.
+
+        Args:
+            framework: one of `gpuscope.planning.own.writers.FRAMEWORKS`.
+
+        Raises:
+            UnknownNameError: no such writer.
+            UnsupportedError: the framework cannot do this plan.
+        """
+        from gpuscope.planning.own.writers import written
+
+        return written(self, framework)

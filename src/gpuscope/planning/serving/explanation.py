@@ -50,11 +50,7 @@ def explained_serving(
         count=plan.candidates,
         judged=len(plan.judged),
     )
-    sections = [
-        *_rivals(plan),
-        Section(Text("All that were simulated"), (_table(plan, plan.judged),)),
-        out(plan.rejected, note),
-    ]
+    sections = [*_compared(plan), out(plan.rejected, note)]
     if why is not None:
         said = ((e.choice.cluster, e.choice.words, _outcome(e)) for e in plan.judged)
         sections.append(what_became(why, said, plan.rejected, _NAMES, "--why tp=2"))
@@ -82,7 +78,19 @@ def explained_serving(
 def _summary(plan: ServingPlan) -> tuple[Text, ...]:
     best, nearest = plan.best, plan.nearest
     lines = []
-    if best is not None:
+    if best is not None and not best.simulated:
+        lines.append(
+            Text(
+                "Nothing was simulated. By the quick score alone the best is {cluster}: {plan}: on "
+                "average TTFT {ttft}, TPOT {tpot}; {feasible} likely to keep every limit.",
+                cluster=best.choice.cluster.name,
+                plan=best.choice.words,
+                ttft=Seconds(best.ttft_s),
+                tpot=Seconds(best.tpot_s),
+                feasible=Percent(best.feasible),
+            )
+        )
+    elif best is not None:
         lines.append(
             Text(
                 "Take {cluster}: {plan}. TTFT {ttft}, TPOT {tpot} for nine in ten requests; "
@@ -140,6 +148,14 @@ def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
     chosen = tuple(n for n, each in enumerate(rows) if each is plan.best)
     note = Text("Can serve: requests a second at most, of those that come.")
     return Table(Text("The cheapest first"), columns, tuple(cells), chosen, note=note)
+
+
+def _compared(plan: ServingPlan) -> tuple[Section, ...]:
+    """The choice among what was simulated; nothing where nothing was."""
+    if not plan.judged:
+        return ()
+    simulated = Section(Text("All that were simulated"), (_table(plan, plan.judged),))
+    return (*_rivals(plan), simulated)
 
 
 def _rivals(plan: ServingPlan) -> tuple[Section, ...]:

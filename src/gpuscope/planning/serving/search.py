@@ -112,6 +112,8 @@ def _words(text: str) -> tuple[str, ...]:
 def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None) -> ServingPlan:
     """Answer a checked question; interrupted, with the best so far.
 
+    Before one was simulated, that is the best by the quick score.
+
     Args:
         question: what `question_of_serving` gave.
         on_choice: told of each before it is simulated: number, how many, which.
@@ -119,12 +121,52 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
     Raises:
         DoesNotFitError: the model fits on none of the devices.
     """
+    offered, rejected, complete = _offered(question)
+    judged: list[Offered] = []
+    for number, each in enumerate(offered[: question.simulated if complete else 0], start=1):
+        try:
+            if on_choice:
+                on_choice(number, question.simulated, each.choice)
+            judged.append(_simulated(question, each))
+        except KeyboardInterrupt:
+            complete = False
+            break
+    told = judged if judged or complete else offered[:1]
+    if not told and not complete:
+        raise KeyboardInterrupt
+    left = offered[len(told) :]
+    rejected += [Rejected(_name(each.choice), "not_simulated", _left(each)) for each in left]
+    judged.sort(key=lambda each: _order(question, each))
+    sure = [each for each in told if each.feasible >= question.certainty]
+    return ServingPlan(
+        question=question,
+        best=sure[0] if sure else None,
+        nearest=None if sure else max(told, key=lambda each: each.feasible, default=None),
+        ties=tuple(each for each in sure if each.choice.cluster == sure[0].choice.cluster),
+        front=undominated(judged, lambda e: (e.usd_per_million, e.tpot_s, e.ttft_s)),
+        judged=tuple(judged),
+        rejected=tuple(rejected),
+        candidates=len(offered) + len(rejected) - len(left),
+        complete=complete,
+    )
+
+
+def _offered(question: ServingQuestion) -> tuple[list[Offered], list[Rejected], bool]:
+    """What can keep up by the quick score, the best first; what is out; whether all were scored.
+
+    Raises:
+        DoesNotFitError: the model fits on none of the devices.
+    """
     offered: list[Offered] = []
     rejected: list[Rejected] = []
     why: GpuscopeError | None = None
+    complete = True
     for choice in _choices(question):
         try:
             each = _scored(question, choice)
+        except KeyboardInterrupt:
+            complete = False
+            break
         except GpuscopeError as error:
             kind = "memory" if isinstance(error, DoesNotFitError) else "layout"
             rejected.append(Rejected(_name(choice), kind, error.what))
@@ -134,36 +176,15 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
             rejected.append(Rejected(_name(choice), "overloaded", _overloaded(question, each)))
         else:
             offered.append(each)
-    if not offered and why is not None and all(r.kind != "overloaded" for r in rejected):
+    if (
+        complete
+        and not offered
+        and why is not None
+        and all(r.kind != "overloaded" for r in rejected)
+    ):
         raise why
-    offered = _each_layout_first(sorted(offered, key=lambda each: _order(question, each)))
-    judged: list[Offered] = []
-    complete = True
-    for number, each in enumerate(offered[: question.simulated], start=1):
-        try:
-            if on_choice:
-                on_choice(number, question.simulated, each.choice)
-            judged.append(_simulated(question, each))
-        except KeyboardInterrupt:
-            if not judged:
-                raise
-            complete = False
-            break
-    left = offered[len(judged) :]
-    rejected += [Rejected(_name(each.choice), "not_simulated", _left(each)) for each in left]
-    judged.sort(key=lambda each: _order(question, each))
-    sure = [each for each in judged if each.feasible >= question.certainty]
-    return ServingPlan(
-        question=question,
-        best=sure[0] if sure else None,
-        nearest=None if sure else max(judged, key=lambda each: each.feasible, default=None),
-        ties=tuple(each for each in sure if each.choice.cluster == sure[0].choice.cluster),
-        front=undominated(judged, lambda e: (e.usd_per_million, e.tpot_s, e.ttft_s)),
-        judged=tuple(judged),
-        rejected=tuple(rejected),
-        candidates=len(offered) + len(rejected) - len(left),
-        complete=complete,
-    )
+    ordered = sorted(offered, key=lambda each: _order(question, each))
+    return _each_layout_first(ordered), rejected, complete
 
 
 def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:

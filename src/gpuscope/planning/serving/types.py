@@ -117,7 +117,8 @@ class ServingPlan:
         judged: all that were simulated, the cheapest first.
         rejected: all that are out.
         candidates: how many were scored.
-        complete: False where it was interrupted: the best so far.
+        complete: False where it was interrupted: the best so far, by the quick score where
+            `judged` is empty.
     """
 
     question: ServingQuestion

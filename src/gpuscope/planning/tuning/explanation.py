@@ -15,6 +15,7 @@ from gpuscope.planning.sentences import (
     of_the_whole,
     out,
     simulated_step,
+    take,
     tied,
     what_became,
     what_it_holds,
@@ -57,13 +58,14 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
     if plan.judged:
         ordered = sorted(plan.judged, key=lambda each: each.value(question.goal) or 0.0)
         sections.append(Section(Text("What fits"), (_table(plan, ordered),)))
-    if plan.best is not None:
+    simulated = shown is not None and shown.simulated
+    if plan.best is not None and simulated:
         sections.append(rivals(plan.judged, plan.front, plan.best))
     if plan.short:
         sections.append(Section(Text("What does not fit"), (_table(plan, plan.short),)))
-    if shown is not None:
+    if shown is not None and simulated:
         sections.append(holders(shown, shown.candidate.words))
-    if plan.best is not None:
+    if plan.best is not None and simulated:
         sections += around(plan.judged, plan.best, question.goal)
     if plan.would_fit:
         sections.append(Section(Text("What would make it fit"), (_fitting(plan.would_fit),)))
@@ -94,6 +96,8 @@ def _summary(plan: TuningPlan) -> tuple[Text, ...]:
     if best is None:
         return _nothing_fits(plan)
     steps = steps_of(asked.tokens, asked.global_batch, asked.seq)
+    if not best.simulated:
+        return (*take(best, best.candidate.cluster, best.candidate.words), *tied((), False))
     lines = [
         Text(
             "It fits: take {cluster}: {plan}. A step takes {step} (80 % sure: {low} to {high}).",

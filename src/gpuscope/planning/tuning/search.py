@@ -10,13 +10,14 @@ from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, UnknownNameError
 from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.choice import choose, front
+from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.question import check_goal, clusters_of, size_of
 from gpuscope.planning.simulate import probability_to_fit
 from gpuscope.planning.tuning.nearest import would_fit
 from gpuscope.planning.tuning.score import Estimate, estimate
 from gpuscope.planning.tuning.simulate import Simulator
 from gpuscope.planning.tuning.space import candidates
-from gpuscope.planning.tuning.types import Tuned, TuningPlan, TuningQuestion, Weighed
+from gpuscope.planning.tuning.types import Shortfall, Tuned, TuningPlan, TuningQuestion, Weighed
 from gpuscope.planning.types import Rejected, steps_of
 from gpuscope.program.models.settings import positive
 from gpuscope.program.models.tuning import METHODS, projections_of
@@ -90,6 +91,8 @@ def question_of_tuning(
 def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = None) -> TuningPlan:
     """Answer a checked question; interrupted, with the best so far.
 
+    Before anything that fits was simulated, that is the best by the quick score.
+
     Args:
         question: what `question_of_tuning` gave.
         on_candidate: told of each before it is simulated: number, how many, which.
@@ -97,36 +100,25 @@ def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = N
     found, rejected = candidates(question)
     scores = {each: estimate(question.size, question.seq, each) for each in found}
     order = _ordered(question, found, scores)
-    simulator, judged, short = Simulator(question), list[Weighed](), list[Weighed]()
-    complete, tried = True, 0
-    for each in order:
-        if len(judged) == question.simulated or tried == 2 * question.simulated:
-            break
-        hopeless = scores[each].peak_bytes > HOPELESS * each.cluster.device.memory_usable_bytes
-        if hopeless and (short or judged):
-            break  # all that follow are fuller
-        tried += 1
-        try:
-            if on_candidate:
-                on_candidate(len(judged) + 1, question.simulated, each)
-            weighed = simulator.judge(each)
-        except KeyboardInterrupt:
-            if not judged:
-                raise
-            complete = False
-            break
-        except GpuscopeError as error:
-            rejected.append(Rejected(_name(each), "layout", error.what))
-            continue
-        if weighed.fits < question.certainty:
-            short.append(weighed)
-            rejected.append(Rejected(_name(each), "memory", _too_full(weighed)))
-        else:
-            judged.append(weighed)
-    weighed_ones = {each.candidate for each in (*judged, *short)}
-    rejected += _left(found, scores, weighed_ones, {each.words for each in rejected})
+    simulator = Simulator(question)
+    judged, short, refused, stopped = _simulated(question, simulator, order, scores, on_candidate)
+    rejected += refused
+    done = {each.candidate for each in (*judged, *short)} | ({stopped} if stopped else set())
+    rejected += _left(found, scores, done, {each.words for each in rejected})
     best, ties = choose(judged, question.goal) if judged else (None, ())
+    if stopped and not judged:
+        quick = scores[stopped]
+        peak = quick.peak_bytes
+        best = by_score(Weighed, stopped, quick.step_s, peak, scored_bytes=peak)
+        ties = (best,)
     short.sort(key=lambda each: each.peak_bytes / each.usable_bytes)
+    would: tuple[Shortfall, ...] = ()
+    complete = stopped is None
+    if not best and short:
+        try:
+            would = would_fit(question, simulator, short[0])
+        except KeyboardInterrupt:
+            complete = False
     return TuningPlan(
         question=question,
         best=best,
@@ -134,11 +126,43 @@ def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = N
         front=front(judged),
         judged=tuple(judged),
         short=tuple(short),
-        would_fit=() if best or not short else would_fit(question, simulator, short[0]),
+        would_fit=would,
         rejected=tuple(rejected),
         candidates=len(found),
         complete=complete,
     )
+
+
+def _simulated(
+    question: TuningQuestion,
+    simulator: Simulator,
+    order: Sequence[Tuned],
+    scores: dict[Tuned, Estimate],
+    on_candidate: OnCandidate | None,
+) -> tuple[list[Weighed], list[Weighed], list[Rejected], Tuned | None]:
+    """What fits, what does not, what is out, and at which it was interrupted."""
+    judged, short, out = list[Weighed](), list[Weighed](), list[Rejected]()
+    for tried, each in enumerate(order):
+        if len(judged) == question.simulated or tried == 2 * question.simulated:
+            break
+        hopeless = scores[each].peak_bytes > HOPELESS * each.cluster.device.memory_usable_bytes
+        if hopeless and (short or judged):
+            break  # all that follow are fuller
+        try:
+            if on_candidate:
+                on_candidate(len(judged) + 1, question.simulated, each)
+            weighed = simulator.judge(each)
+        except KeyboardInterrupt:
+            return judged, short, out, each
+        except GpuscopeError as error:
+            out.append(Rejected(_name(each), "layout", error.what))
+            continue
+        if weighed.fits < question.certainty:
+            short.append(weighed)
+            out.append(Rejected(_name(each), "memory", _too_full(weighed)))
+        else:
+            judged.append(weighed)
+    return judged, short, out, None
 
 
 def _ordered(

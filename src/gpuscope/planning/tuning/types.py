@@ -156,7 +156,8 @@ class TuningPlan:
             first.
         rejected: all that are out.
         candidates: how many were considered.
-        complete: False where it was interrupted: the best so far.
+        complete: False where it was interrupted: the best so far, by the quick score where
+            `judged` is empty.
     """
 
     question: TuningQuestion

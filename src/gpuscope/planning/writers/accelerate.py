@@ -7,8 +7,11 @@ script's own, and stand in the head.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
+from gpuscope.hardware import Cluster
 from gpuscope.planning.types import Plan
 from gpuscope.planning.writers.registry import writer
 
@@ -25,35 +28,57 @@ def accelerate(plan: Plan) -> str:
     best = plan.best.candidate
     split, cluster = best.plan, best.cluster
     _refuse(plan)
-    sharded = split.fsdp in _FSDP and split.dp > 1
-    kind = (
-        "FSDP" if sharded else "MULTI_GPU" if split.dp > 1 else "'NO'"
-    )  # unquoted, YAML reads it as false
-    lines = [
-        f"# {plan.question.model}: {best.words}",
-        f"# In the script: {split.microbatch} sequences of {plan.question.seq} tokens a process, "
+    head = [
+        f"{plan.question.model}: {best.words}",
+        f"In the script: {split.microbatch} sequences of {plan.question.seq} tokens a process, "
         f"Accelerator(gradient_accumulation_steps={split.microbatches}).",
+    ]
+    shared = None
+    if split.fsdp in _FSDP and split.dp > 1:
+        shared = {
+            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+            "fsdp_reshard_after_forward": split.fsdp == "full",
+            "fsdp_activation_checkpointing": split.recompute == "full",
+        }
+    return accelerate_file(head, cluster, "bf16", shared)
+
+
+def accelerate_file(
+    head: Sequence[str], cluster: Cluster, precision: str, fsdp: Mapping[str, object] | None
+) -> str:
+    """The file's text.
+
+    Args:
+        head: comments.
+        cluster: a process for each device.
+        precision: "bf16" or "no".
+        fsdp: keys of FSDP2 that a plan decides; None: whole copies (DDP), or one process.
+    """
+    kind = "FSDP" if fsdp else "MULTI_GPU" if cluster.n_devices > 1 else "'NO'"
+    lines = [
+        *(f"# {line}" for line in head),
         "compute_environment: LOCAL_MACHINE",
         "debug: false",
-        f"distributed_type: {kind}",
+        f"distributed_type: {kind}",  # 'NO' is quoted: YAML reads it as false otherwise
         "machine_rank: 0",
         "main_training_function: main",
-        "mixed_precision: bf16",
+        f"mixed_precision: {_word(precision)}",
         f"num_machines: {cluster.nodes}",
-        f"num_processes: {split.world_size}",
+        f"num_processes: {cluster.n_devices}",
         "use_cpu: false",
     ]
-    if sharded:
-        lines += [
-            "fsdp_config:",
-            "  fsdp_version: 2",
-            "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
-            f"  fsdp_reshard_after_forward: {str(split.fsdp == 'full').lower()}",
-            f"  fsdp_activation_checkpointing: {str(split.recompute == 'full').lower()}",
-            "  fsdp_offload_params: false",
-            "  fsdp_state_dict_type: SHARDED_STATE_DICT",
-        ]
+    if fsdp:
+        lines += ["fsdp_config:", "  fsdp_version: 2"]
+        lines += [f"  {key}: {_word(value)}" for key, value in fsdp.items()]
+        lines += ["  fsdp_offload_params: false", "  fsdp_state_dict_type: SHARDED_STATE_DICT"]
     return "\n".join((*lines, ""))
+
+
+def _word(value: object) -> str:
+    """As YAML writes it."""
+    if value == "no":
+        return "'no'"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _refuse(plan: Plan) -> None:
