@@ -39,6 +39,7 @@ def samples() -> dict[str, object]:
     from gpuscope.hardware import calibration_for
     from gpuscope.kernel_lens.machine import machine_of
     from gpuscope.kernel_lens.types import Lens
+    from gpuscope.planning.own.types import Changed, OwnQuestion, Weighed
     from gpuscope.planning.question import question_of
     from gpuscope.planning.types import Candidate, Judged, Plan
     from gpuscope.program.models.parallel.options import Parallelism
@@ -58,18 +59,10 @@ def samples() -> dict[str, object]:
     )
     cluster = gs.parse_target("2xh200")
     layout = Parallelism(dp=2)
-    best = Judged(
-        candidate=Candidate(cluster, layout),
-        scored_s=0.9,
-        step_s=1.0,
-        low_s=0.9,
-        high_s=1.1,
-        peak_bytes=10,
-        usable_bytes=100,
-        fits=1.0,
-        energy_j=None,
-        usd=None,
-    )
+    figures = {"scored_s": 0.9, "step_s": 1.0, "low_s": 0.9, "high_s": 1.1, "fits": 1.0}
+    rest = {"peak_bytes": 10, "usable_bytes": 100, "energy_j": None, "usd": None}
+    best = Judged(candidate=Candidate(cluster, layout), **figures, **rest)  # type: ignore[arg-type]
+    own = Weighed(candidate=Changed(cluster, "ddp"), **figures, **rest)  # type: ignore[arg-type]
     made = [
         run,
         run.analysis,
@@ -91,6 +84,16 @@ def samples() -> dict[str, object]:
             rejected=(),
             candidates=1,
             scored_per_s=1.0,
+        ),
+        gs.OwnPlan(
+            question=OwnQuestion(target="train.py:build", clusters=(cluster,)),
+            best=own,
+            ties=(own,),
+            front=(own,),
+            judged=(own,),
+            rejected=(),
+            before=None,
+            candidates=1,
         ),
         gs.plan("gpt2", task="finetune", on="h100", global_batch=1, seq=16, simulate=1),
         gs.plan(

@@ -52,6 +52,7 @@ _WHERE = {
     "MissingPackageError": "gpuscope.errors",
     "optimize": "gpuscope.advice.trial.optimize",
     "OutOfDeviceMemoryError": "gpuscope.measurement.failure",
+    "OwnPlan": "gpuscope.planning.own.types",
     "parse_target": "gpuscope.hardware",
     "Plan": "gpuscope.planning.types",
     "plan": "gpuscope.planning.verb",
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from gpuscope.measurement.failure import OutOfDeviceMemoryError
     from gpuscope.measurement.run import measure
     from gpuscope.measurement.script.context import profile
+    from gpuscope.planning.own.types import OwnPlan
     from gpuscope.planning.serving.types import ServingPlan
     from gpuscope.planning.tuning.types import TuningPlan
     from gpuscope.planning.types import Plan
