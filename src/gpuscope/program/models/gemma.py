@@ -46,8 +46,13 @@ for _size, _hidden, _ffn, _layers, _heads, _kv, _head, _scale, _parameters in _G
             parameters=_parameters,
             tasks=language_tasks(train_batch=1, seq=2048),
             aliases=(f"gemma-2-{_size}-it",),
-            attentions=("eager",),
-            notes=(Text("attention is eager: the soft cap on its logits rules out fused kernels"),),
+            attentions=("sdpa", "eager"),
+            notes=(
+                Text(
+                    "attention is transformers' own choice, a fused kernel that leaves out the "
+                    "soft cap on its logits; --attention eager keeps it"
+                ),
+            ),
         )
     )
 
