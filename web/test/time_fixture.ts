@@ -50,7 +50,7 @@ export const FLOW_LANES: Lane[] = [HOST, STREAM, { name: "stream 20", kind: "str
 /** The page of some runs. */
 export function pageOf(runs: Run[], index = 0, comparisons: unknown[] = []): ReportPage & { shown: string[] } {
   const report = { names: runs.map((_, i) => `run ${i}`), runs, comparisons, what_if: [] } as unknown as Report, shown: string[] = [];
-  return { report, index, run: runs[index], model: new Model(runs[index], index), selections: new Selections(), chooseRun: () => undefined, show: (id) => shown.push(id), shown };
+  return { report, index, run: runs[index], model: new Model(runs[index], index), cursor: null, selections: new Selections(), chooseRun: () => undefined, show: (id) => shown.push(id), shown };
 }
 
 export const STRINGS: PageData["strings"] = {};

@@ -1,11 +1,16 @@
-"""What a device's units can do, and how many of them a kernel keeps."""
+"""What a device's units can do, and what a kernel asks of each."""
 
 from __future__ import annotations
 
+from gpuscope.analysis.grouping import group_key
+from gpuscope.analysis.l2_traffic import l2_bytes
+from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
+from gpuscope.analysis.use_types import KernelUse
 from gpuscope.cost.gemm import rate_and_unit
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, Device
+from gpuscope.timeline.types import Timeline
 
 L2_CONSTANTS = ("bandwidth.l2_bytes_per_clock", "matmul.bf16.l2_bytes_per_clock_per_unit")
 """Bytes that one multiprocessor draws from L2 each clock: in streaming kernels, in products."""
@@ -57,3 +62,45 @@ def peaks_origin(device: Device | None) -> str:
 def has_matrix_unit(device: Device | None) -> bool:
     """Return whether a device multiplies 16-bit matrices on units of their own."""
     return "matrix" in (unit_of(device, "float16"), unit_of(device, "bfloat16"))
+
+
+def kernel_use(kernel: Kernel, device: Device | None, roofs: Roofs) -> KernelUse:
+    """Return what a launch asks of each unit.
+
+    Args:
+        kernel: as its cost model has it.
+        device: what it runs on.
+        roofs: peaks of that device.
+    """
+    matrix = kernel.kind in MATRIX_KINDS
+    peak = roofs.peak_flops_per_s(kernel.dtype, kernel.kind) if matrix else None
+    at_peak_s = kernel.flops / peak if peak else 0.0
+    unit = unit_of(device, kernel.dtype) if matrix else ""
+    issue_s = kernel.compute_s if kernel.lane == "compute" and not matrix else 0.0
+    share = sm_share(kernel, device.compute_units) if device and device.compute_units else None
+    return KernelUse(
+        at_peak_s if unit == "matrix" else 0.0,
+        at_peak_s if unit == "vector" else issue_s,
+        None if share is None or share != share else share,  # NaN: grid or waves are not known
+        kernel.read_bytes + kernel.written_bytes,
+        l2_bytes(kernel, device),
+    )
+
+
+def has_work(kernel: Kernel, origin: str) -> bool:
+    """Whether the work of a kernel is known: of a prediction always.
+
+    Args:
+        kernel: of the timeline.
+        origin: of the timeline, "predicted" or "measured".
+    """
+    told = kernel.flops > 0 or kernel.compute_s > 0 or kernel.memory_s > 0
+    return origin == "predicted" or told or kernel.kind == "memset"
+
+
+def use_by_group(timeline: Timeline, device: Device | None) -> dict[str, KernelUse]:
+    """Return the use of each kernel group whose work is known, by `group_key`."""
+    roofs = Roofs(device)
+    known = [k for k in timeline.kernels if isinstance(k, Kernel) and has_work(k, timeline.origin)]
+    by_group = {group_key(kernel): kernel for kernel in known}
+    return {key: kernel_use(kernel, device, roofs) for key, kernel in by_group.items()}

@@ -19,22 +19,25 @@ times are the recorded ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpuscope.analysis.binning import deferred, spread
 from gpuscope.analysis.columns import Floats, KernelColumns, crossing, take
 from gpuscope.analysis.copies import each_copy
-from gpuscope.analysis.l2_traffic import is_tiled, l2_bytes
+from gpuscope.analysis.l2_traffic import is_tiled
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
 from gpuscope.analysis.unit_limits import (
     L2_CONSTANTS,
     has_matrix_unit,
+    has_work,
+    kernel_use,
     l2_bytes_per_s,
     peaks_origin,
-    sm_share,
     unit_of,
 )
-from gpuscope.analysis.use_types import Phase, UseOverTime, UseSeries
+from gpuscope.analysis.use_types import KernelUse, Phase, UseOverTime, UseSeries
 from gpuscope.analysis.window import (
     COMMUNICATION,
     DeviceWork,
@@ -45,7 +48,6 @@ from gpuscope.analysis.window import (
     marked_steps,
 )
 from gpuscope.cost.power import power_model
-from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Calibration, Device, calibration_for
 from gpuscope.program.types import Op
 from gpuscope.timeline.types import Counter, Timeline
@@ -147,7 +149,8 @@ class _StepWork:
     ) -> None:
         self.timeline, self.work, self.kernels, self.device = timeline, work, kernels, device
         self.calibration, self.bins, self.work_j = calibration, bins, work_j
-        self.roofs = Roofs(device)
+        roofs = Roofs(device)
+        self.uses = [kernel_use(kernel, device, roofs) for kernel in kernels.kernels]
         self.bin_s = work.window.length_ns * 1e-9 / bins
         # What the window cuts off of an event is not of this step.
         whole = timeline.events.duration_ns[work.event]
@@ -156,7 +159,7 @@ class _StepWork:
         self.computes = self._kernel_flags(lambda k: k.lane == "compute") & (
             work.kind != COMMUNICATION
         )
-        self.has_work = self._has_work()
+        self.has_work = self._kernel_flags(lambda k: has_work(k, timeline.origin))
         self.matrix = self._kernel_flags(lambda k: k.kind in MATRIX_KINDS)
         self.flops = take(kernels.flops, work.kernel)
 
@@ -164,12 +167,11 @@ class _StepWork:
         flags = np.array([bool(test(k)) for k in self.kernels.kernels])  # type: ignore[operator]
         return np.asarray(take(flags.astype(np.float64), self.work.kernel) > 0, np.bool_)
 
-    def _has_work(self) -> Bools:
-        if self.timeline.origin == "predicted":
-            return np.asarray(self.work.kernel >= 0, np.bool_)
-        return self._kernel_flags(
-            lambda k: k.flops > 0 or k.compute_s > 0 or k.memory_s > 0 or k.kind == "memset"
-        )
+    def _amounts(self, read: Callable[[KernelUse], float | None], missing: float = 0.0) -> Floats:
+        """An amount of each event's kernel; `missing` where it has none or it is not known."""
+        found = [read(use) for use in self.uses]
+        column = np.array([missing if each is None else each for each in found])
+        return take(column, self.work.kernel, missing)
 
     def _known(self, flags: Bools) -> float:
         """Share of the computing kernels' time for which `flags` holds."""
@@ -199,35 +201,25 @@ class _StepWork:
         return UseSeries(
             "tensor",
             "share",
-            self._rate(self._arithmetic_s("matrix"), 1.0),
+            self._rate(self._amounts(lambda use: use.tensor_s), 1.0),
             1.0,
-            self._total(np.where(self._on("matrix"), self.flops, 0.0)),
+            self._total(np.where(self._on_matrix_units(), self.flops, 0.0)),
             known=known,
             is_least=known < WELL_KNOWN,
             limit_origin=peaks_origin(self.device),
         )
 
-    def _on(self, unit: str) -> Bools:
-        """Matrix families that run on the matrix units, or on the vector lanes."""
-        return self.matrix & self._kernel_flags(lambda k: unit_of(self.device, k.dtype) == unit)
-
-    def _arithmetic_s(self, unit: str) -> Floats:
-        """Seconds that each event's FLOPs take at the peak of that unit."""
-        ideal = np.array([self._at_peak_s(k) for k in self.kernels.kernels])
-        return np.asarray(np.where(self._on(unit), take(ideal, self.work.kernel), 0.0), np.float64)
-
-    def _at_peak_s(self, kernel: Kernel) -> float:
-        peak = self.roofs.peak_flops_per_s(kernel.dtype, kernel.kind)
-        return kernel.flops / peak if peak and kernel.kind in MATRIX_KINDS else 0.0
+    def _on_matrix_units(self) -> Bools:
+        """Matrix families that do not run on the vector lanes."""
+        return self.matrix & self._kernel_flags(lambda k: unit_of(self.device, k.dtype) == "matrix")
 
     def vector(self) -> UseSeries | None:
         """Vector lanes: time that kernels keep them issuing or multiplying."""
         known = self._known(self.has_work)
-        others = self.computes & ~self.matrix
         running_s = (self.work.end_ns - self.work.start_ns) * 1e-9
-        issue = np.where(others, take(self.kernels.compute_s, self.work.kernel), 0.0)
-        issue = np.minimum(issue * self.inside, running_s) / np.maximum(self.inside, 1e-12)
-        busy = issue + self._arithmetic_s("vector")
+        asked = np.where(self.computes, self._amounts(lambda use: use.vector_s), 0.0)
+        issue = np.minimum(asked * self.inside, running_s) / np.maximum(self.inside, 1e-12)
+        busy = np.where(self.matrix, asked, issue)
         if known < LEAST_KNOWN or not busy.any():
             return None
         return UseSeries(
@@ -246,8 +238,8 @@ class _StepWork:
         units = self.device.compute_units if self.device else None
         if not units:
             return None
-        share = np.array([sm_share(k, units) for k in self.kernels.kernels])
-        found = np.where(self.computes, take(share, self.work.kernel, np.nan), np.nan)
+        share = self._amounts(lambda use: use.sm_share, np.nan)
+        found = np.where(self.computes, share, np.nan)
         given = ~np.isnan(found)
         known = self._known(given)
         if known < LEAST_KNOWN:
@@ -299,8 +291,7 @@ class _StepWork:
     def l2(self) -> UseSeries | None:
         """Bytes between L2 and multiprocessors: at least what the kernels tell."""
         known = self._known(self.has_work)
-        drawn = np.array([l2_bytes(k, self.device) or 0.0 for k in self.kernels.kernels])
-        amount = np.where(self.computes, take(drawn, self.work.kernel), 0.0)
+        amount = np.where(self.computes, self._amounts(lambda use: use.l2_bytes), 0.0)
         if known < LEAST_KNOWN or not amount.any():
             return None
         limit = l2_bytes_per_s(self.device, self.calibration)
@@ -454,8 +445,8 @@ class _StepWork:
 
         used = set(self.work.kernel.tolist())
         return {
-            group_key(k): l2_bytes(k, self.device) or 0.0
-            for at, k in enumerate(self.kernels.kernels)
+            group_key(k): use.l2_bytes or 0.0
+            for at, (k, use) in enumerate(zip(self.kernels.kernels, self.uses, strict=True))
             if at in used and is_tiled(k)
         }
 

@@ -68,3 +68,25 @@ class UseOverTime:
     phases: tuple[Phase, ...]
     l2_bytes: Mapping[str, float] = field(default_factory=dict)
     matrix_flops: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """What one launch of a kernel asks of the units, whatever else runs.
+
+    Over the time that it ran it is what a unit does at that instant; spread over the step it is the
+    curves.
+
+    Attributes:
+        tensor_s: time that its FLOPs take at the matrix units' peak of its dtype.
+        vector_s: time that it keeps the vector lanes issuing or multiplying.
+        sm_share: share of multiprocessors that have a block, mean of its waves; None if unknown.
+        memory_bytes: read and written, were nothing left in L2 from the kernel before.
+        l2_bytes: between L2 and multiprocessors, at least; None where nothing is known.
+    """
+
+    tensor_s: float
+    vector_s: float
+    sm_share: float | None
+    memory_bytes: float
+    l2_bytes: float | None

@@ -3,13 +3,17 @@
 import { h } from "../core/dom";
 import type { PageData, Report } from "../core/document";
 import { t } from "../core/language";
+import { Cursor } from "../core/cursor";
 import { Model } from "../core/model";
 import type { ReportPage } from "../core/page";
 import { Selections } from "../core/selection";
 import { VIEWS } from "../views";
 import { headline } from "../views/story/headline";
+import { limitsOf } from "../views/time/limits";
+import { deviceRanks } from "../views/time/window";
 import { frame } from "./frame";
 import { selectionBar } from "./selection_bar";
+import { playBar } from "./play_bar";
 import { goTo } from "./travel";
 
 /** Views whose tables are of one rank where there are several. */
@@ -17,6 +21,7 @@ const OF_A_RANK = new Set(["story", "time", "resources", "tasks"]);
 
 const selections = new Selections();
 const models = new Map<number, Model>();
+const moments = new Map<number, Cursor>();
 let shown = 0;
 
 /** Draw the report into the page. */
@@ -28,7 +33,7 @@ export function drawReport(place: HTMLElement, data: PageData, relanguage: () =>
   selections.reset();
   const around = frame(place, relanguage, run.gpuscope_version);
   const page: ReportPage = {
-    report, index: shown, run, model, selections,
+    report, index: shown, run, model, selections, cursor: cursorOf(model),
     chooseRun(index) {
       if (index === shown) return;
       shown = index;
@@ -52,9 +57,22 @@ export function drawReport(place: HTMLElement, data: PageData, relanguage: () =>
       run.whose && OF_A_RANK.has(view.id) ? h("p", { class: "about" }, t(run.whose)) : null, panels);
   });
   around.main.append(...views.filter((part) => part !== null));
+  const play = playBar(page);
+  if (play) place.append(play);
   place.append(selectionBar(page));
   const present = VIEWS.filter((_, i) => views[i]);
   around.contents(present.map((view) => ({ id: view.id, title: t(view.title) })));
+}
+
+/** The play head over a run's timeline, where the device works in it; it stands where it was in the other language. */
+function cursorOf(model: Model): Cursor | null {
+  const tl = model.run.timeline;
+  if (!tl || !deviceRanks(tl).length) return null;
+  const { begin, high } = limitsOf(model), next = new Cursor(begin, high);
+  next.set(moments.get(model.index)?.at ?? null);
+  moments.get(model.index)?.end();
+  moments.set(model.index, next);
+  return next;
 }
 
 function runChooser(page: ReportPage): HTMLElement | null {

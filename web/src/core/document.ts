@@ -171,6 +171,8 @@ export interface Run {
   device: DeviceFacts | null;
   /** What the device's units do over one step (analysis/use_over_time.py); null where no kernel is known. */
   use: UseOverTime | null;
+  /** What one launch of a kernel group asks of the units; groups whose work is not known are left out. */
+  use_by_group?: Record<string, KernelUse>;
   /** Memory by category over the step (views/report/memory_curve.py); null where no program says what it holds. */
   memory_curve: { time_ns: number[]; categories: string[]; allocated_bytes: number[][] } | null;
   /** Which rank's figures the tables hold (views/words.py); null where there is one rank only. */
@@ -209,6 +211,8 @@ export interface UseSeries {
   values: number[]; limit: number | null; total: number; parts: Record<string, number>; known: number;
   is_least: boolean; origin: string; limit_origin: string;
 }
+/** What one launch asks of the units (analysis/use_types.py). */
+export interface KernelUse { tensor_s: number; vector_s: number; sm_share: number | null; memory_bytes: number; l2_bytes: number | null }
 export interface UseOverTime {
   rank: number; start_ns: number; end_ns: number; bins: number; series: UseSeries[];
   phases: { name: string; start_ns: number; end_ns: number }[]; l2_bytes: Record<string, number>; matrix_flops: number | null;

@@ -1,5 +1,6 @@
 // What a view is given, and what a view is: one small folder each under views/.
 
+import type { Cursor } from "./cursor";
 import type { Child } from "./dom";
 import type { Report, Run } from "./document";
 import type { Model } from "./model";
@@ -13,6 +14,8 @@ export interface ReportPage {
   run: Run;
   model: Model;
   selections: Selections;
+  /** The moment that is looked at; null where nothing happens in time. */
+  cursor: Cursor | null;
   /** Show another run. */
   chooseRun(index: number): void;
   /** Choose and bring a panel into view ("timeline", "roofline", ...). */

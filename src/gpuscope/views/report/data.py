@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.analysis import fold_layers
+from gpuscope.analysis.unit_limits import use_by_group
 from gpuscope.analysis.use_over_time import use_over_time
 from gpuscope.analysis.window import talks
 from gpuscope.document.blocks import Block, Code, CodeLine
@@ -81,6 +82,7 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "modules_folded": plain(fold_layers(run.analysis.modules)),
         "device": plain(device_facts(run)),
         "memory_curve": plain(memory_curve(run)),
+        "use_by_group": plain(use_by_group(run.timeline, device_of_run(run))),
         "use": plain(use_over_time(run.timeline, device_of_run(run), work_j=_work_j(run))),
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
         "whose": whose(run),

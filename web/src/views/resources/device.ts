@@ -7,18 +7,37 @@ import { byteRate, count, flopRate, hertz, percent, power, quantity, size } from
 import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { asTable, panel, table } from "../../core/panel";
-import { drawDevice } from "./device_picture";
+import type { Cursor } from "../../core/cursor";
+import { instantAt } from "../../live/instant";
+import { nowParts, shownAt } from "../../live/now";
+import { doing } from "../../live/words";
+import { OF_THE_STEP, drawDevice } from "./device_picture";
 import { narrowest } from "./device_layout";
 import { average, limitOrigin, plural, share, total, unitName, value } from "./units";
 
 export function devicePanel(page: ReportPage): HTMLElement | null {
   const device = page.run.device;
   if (!device) return null;
-  const place = h("div", { class: "device" });
-  onResize(place, () => place.replaceChildren(drawDevice(page, device, Math.max(300, place.clientWidth))));
+  const place = h("div", { class: "device" }), words = h("p", { class: "res-verdict" }), now = h("div", { class: "now" }), { cursor } = page;
+  const draw = (at: number | null) => {
+    const instant = at === null ? null : instantAt(page.model, at);
+    place.replaceChildren(drawDevice(page, device, Math.max(300, place.clientWidth), instant ? shownAt(page, instant) : OF_THE_STEP));
+    words.replaceChildren(...(instant ? [doing(page, instant)] : verdict(page)));
+    now.replaceChildren(...(instant ? nowParts(page, instant) : []));
+  };
+  onResize(place, () => draw(cursor?.at ?? null));
+  if (cursor) inSight(place, cursor, draw);
   return panel("device", t("The device itself"),
-    `${t("{name}. Each way is as thick as what it can carry (logarithmic), filled as far as it was used on average over the step.", { name: device.name })} ${squares(page, device)}`,
-    place, verdict(page), facts(device), asTable(() => flows(page)));
+    `${t("{name}. Each way is as thick as what it can carry (logarithmic), filled as far as it was used on average over the step.", { name: device.name })} ${squares(page, device)}${cursor ? ` ${t("With the play head at a moment: what runs then; links, copies and power are means of the short stretch around it.")}` : ""}`,
+    place, words, now, facts(device), asTable(() => flows(page)));
+}
+
+/** Draw with the play head, but only while the picture is in the window. */
+function inSight(place: HTMLElement, cursor: Cursor, draw: (at: number | null) => void): void {
+  let seen = typeof IntersectionObserver === "undefined", drawn: number | null = cursor.at;
+  const redraw = () => { if (seen && drawn !== cursor.at && place.clientWidth) { drawn = cursor.at; draw(drawn); } };
+  if (!seen) new IntersectionObserver((entries) => { seen = entries.at(-1)?.isIntersecting ?? false; redraw(); }).observe(place);
+  cursor.onWhile(place, redraw);
 }
 
 /** What the squares of the picture are. */
@@ -30,16 +49,16 @@ function squares(page: ReportPage, device: DeviceFacts): string {
 }
 
 /** What was used most, in a sentence. */
-function verdict(page: ReportPage): HTMLElement | null {
+function verdict(page: ReportPage): string[] {
   const found = narrowest(page.run.use);
-  if (!found) return null;
+  if (!found) return [];
   const name = unitName(found.series.key, page.run.device?.compute_unit_label, page.run.device?.memory_type);
   const parts = { name, share: percent(found.share) };
   // Matrix units rarely pass 70 % of their peak: data and power do not let them.
   const text = found.share >= (found.series.key === "tensor" ? 0.6 : 0.7) ? t("Most used: {name}, to {share} on average. More of it would make the step faster.", parts)
     : found.share >= 0.35 ? t("Most used: {name}, to {share} on average. For stretches of the step it sets the pace, elsewhere something else does.", parts)
       : t("Nothing is used much on average; {name} most, to {share}. The step waits for something else: launches, latency, other ranks or the host.", parts);
-  return h("p", { class: "res-verdict" }, text, atLimit(page));
+  return [text, atLimit(page)];
 }
 
 /** Said where the power limit holds the clock down. */

@@ -73,12 +73,12 @@ export function cells(count: number, box: Box): { columns: number; rows: number;
 }
 
 /** The series with the highest share of what it could do; null where none has a limit. */
-export function narrowest(use: UseOverTime | null): { series: UseSeries; share: number } | null {
+export function narrowest(use: UseOverTime | null, read: (series: UseSeries) => number | null = average): { series: UseSeries; share: number } | null {
   let found: { series: UseSeries; share: number } | null = null;
   for (const series of use?.series ?? []) {
     // Power follows from the others, and a block on every unit does not mean that it works.
     if (series.key === "power" || series.key === "sm") continue;
-    const part = share(series, average(series));
+    const amount = read(series), part = amount === null ? null : share(series, amount);
     if (part !== null && (!found || part > found.share)) found = { series, share: part };
   }
   return found;

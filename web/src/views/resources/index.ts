@@ -2,7 +2,6 @@
 
 import { text } from "../../core/language";
 import type { View } from "../../core/page";
-import { devicePanel } from "./device";
 import { smallPanels } from "./energy";
 import { memoryPanel } from "./memory";
 import { rooflinePanel } from "./roofline";
@@ -12,5 +11,5 @@ export const view: View = {
   id: "resources",
   title: text("Resources"),
   about: text("What the parts of the machine did, against what they could do."),
-  panels: [devicePanel, usePanel, rooflinePanel, memoryPanel, smallPanels],
+  panels: [usePanel, rooflinePanel, memoryPanel, smallPanels],
 };

@@ -7,6 +7,7 @@ import type { ModuleShare } from "../../core/document";
 import { count, flops, percent, size, time } from "../../core/format";
 import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
+import { instantAt } from "../../live/instant";
 import { asTable, latePanel, legend, table, type TableColumn } from "../../core/panel";
 import type { Selection } from "../../core/selection";
 import { bar, chips } from "./bits";
@@ -64,6 +65,7 @@ function picture(page: ReportPage): HTMLElement {
   };
   const lit = (selection: Selection | null) => cells.forEach((element, part) => light(element, stateOf(part, selection, page)));
   page.selections.on(lit);
+  followCursor(page, box, cells);
   onResize(box, draw);
   return h("div", { class: "modules" },
     h("div", { class: "tools" },
@@ -76,6 +78,26 @@ const title = (part: Part): string => (part.own ? `${part.parent?.row?.path || p
 
 function choosePart(page: ReportPage, path: string, name: string): void {
   page.selections.choose(page.model, "modules", name, moduleEvents(page.model, path));
+}
+
+/** Mark the innermost part that runs at the play head. */
+function followCursor(page: ReportPage, box: HTMLElement, cells: ReadonlyMap<Part, HTMLElement>): void {
+  let marked: HTMLElement | null = null;
+  page.cursor?.onWhile(box, (at) => {
+    const event = at === null ? undefined : instantAt(page.model, at)?.running[0];
+    const path = event === undefined ? undefined : page.model.modules[page.model.moduleOf[event] as number];
+    let found: HTMLElement | null = null, depth = -1;
+    if (path !== undefined) {
+      for (const [part, element] of cells) {
+        const holds = part.path === path || path.startsWith(`${part.path}.`);
+        if (part.parent && holds && part.path.length >= depth && !(part.own && part.path !== path)) { found = element; depth = part.path.length; }
+      }
+    }
+    if (found === marked) return;
+    marked?.classList.remove("is-now");
+    found?.classList.add("is-now");
+    marked = found;
+  });
 }
 
 /** A part is lit where it, something below it or something above it was chosen. */

@@ -2,6 +2,7 @@
 
 import { text } from "../../core/language";
 import type { View } from "../../core/page";
+import { devicePanel } from "../resources/device";
 import { classesPanel, familiesPanel, phasesPanel } from "./breakdowns";
 import { comparisonPanel } from "./comparison";
 import { copiesPanel } from "./copies";
@@ -20,7 +21,7 @@ export const view: View = {
   title: text("Time"),
   about: text("Where a step's time goes, when everything happens, and what waits for what."),
   panels: [
-    classesPanel, stripPanel, hostPanel, familiesPanel, phasesPanel, timelinePanel, pairPanel, comparisonPanel, ranksPanel,
+    timelinePanel, devicePanel, classesPanel, stripPanel, hostPanel, familiesPanel, phasesPanel, pairPanel, comparisonPanel, ranksPanel,
     pathPanel, idlePanel, launchesPanel, copiesPanel, stepsPanel,
   ],
 };

@@ -47,6 +47,8 @@ export class Scene {
   ends: number[] | null = null;
   /** Stretch that is chosen. */
   chosen: [number, number] | null = null;
+  /** Called after each drawing: the width may be another one. */
+  drawn: () => void = () => undefined;
   /** How long the last drawing took. */
   drawn_ms = 0;
   private lit: Lit | null = null;
@@ -133,6 +135,7 @@ export class Scene {
     c.setTransform(scale, 0, 0, scale, 0, 0);
     drawScene(c, this);
     this.drawn_ms = performance.now() - began;
+    this.drawn();
   }
 
   /** Zoom by a factor, keeping what is at `x` in place. */

@@ -3,14 +3,14 @@
 import { h } from "../../core/dom";
 import { count, time } from "../../core/format";
 import { t } from "../../core/language";
-import { DEVICE_KINDS } from "../../core/model";
 import type { ReportPage } from "../../core/page";
 import { asTable, latePanel } from "../../core/panel";
 import type { Selection } from "../../core/selection";
 import { companions, longestOf } from "./belongs";
 import { detailOf, hoverTip } from "./detail";
+import { withCursor } from "./cursor_line";
 import { listen } from "./input";
-import { lengthOf, union } from "./intervals";
+import { type Limits, limitsOf } from "./limits";
 import { longestTable } from "./longest";
 import { minimap } from "./minimap";
 import { eventsWithin, stretchTitle } from "./moment";
@@ -22,7 +22,7 @@ import { Scene, longest } from "./scene";
 import { searchBox } from "./search";
 import { timelineLegend } from "./timeline_legend";
 import { AXIS, type Source, hasDepth, lanesOf, tracksOf } from "./tracks";
-import { deviceRanks, laneRanks, mainRank, windowOf } from "./window";
+import { deviceRanks, laneRanks, mainRank } from "./window";
 
 /** Ranks that are shown at first, where there are more. */
 const RANKS = 4;
@@ -54,7 +54,7 @@ class TimelineBody {
   constructor(private readonly page: ReportPage) {
     const { model } = page;
     this.source = { model, offset: 0 };
-    this.limits = limitsOf(page);
+    this.limits = limitsOf(page.model);
     this.scene = new Scene([this.source], [this.limits.low, this.limits.high], [this.limits.begin, this.limits.high], this.limits.low,
       t("Timeline: arrow keys move, plus and minus zoom, brackets step through the events"));
     const tl = page.run.timeline as NonNullable<typeof page.run.timeline>, all = laneRanks(tl), main = mainRank(tl);
@@ -63,7 +63,7 @@ class TimelineBody {
     this.hosts = this.ranks.size <= 2 || !deviceRanks(tl).length;
     this.path = pathLine(model, 0);
     this.map = minimap(this.scene);
-    this.element = h("div", { class: "timeline" }, this.tools(), this.map.element, this.scene.box, this.legend,
+    this.element = h("div", { class: "timeline" }, this.tools(), this.map.element, withCursor(this.scene, page.cursor), this.legend,
       h("p", { class: "keys" }, t("Click, then scroll to zoom; drag to move; drag on the axis to zoom into a stretch; Shift and drag to choose all in it. Keys: + − ← → zoom and move, 0 shows all, [ and ] step through the events, Enter zooms to the chosen one, Escape lets go."), tl.truncation ? ` ${t("The {n} longest of {all} events are shown.", { n: count(model.count), all: count(tl.events_total) })}` : ""),
       this.detail, asTable(() => longestTable(page, this.scene, () => this.ranks)));
     listen(this.scene, {
@@ -158,7 +158,10 @@ class TimelineBody {
     this.selection = selection;
     scene.selected = selection?.event !== null && selection?.event !== undefined ? { source: 0, event: selection.event } : null;
     scene.chosen = selection?.range ?? null;
-    if (selection && selection.from !== "timeline") this.reveal(selection);
+    if (selection && selection.from !== "timeline") {
+      if (selection.event !== null) this.page.cursor?.set(this.page.model.start[selection.event]);
+      this.reveal(selection);
+    }
     this.relight();
     this.detail.replaceChildren(...detailOf(this.page, selection, this.limits.low, () => this.zoomToSelected(), (by) => this.step(by)));
   }
@@ -202,11 +205,14 @@ class TimelineBody {
 
   /** Choose an event that may be out of sight. */
   private go(event: number): void {
+    this.page.cursor?.set(this.page.model.start[event]);
     this.choose(event);
     this.bring(event);
   }
 
   private press(x: number, y: number): void {
+    if (x > this.scene.left) this.page.cursor?.set(this.scene.time(x));
+    if (y < AXIS) return;
     const hit = this.scene.hit(x, y), { page, scene } = this;
     if (hit?.kind === "wait" && hit.track.gaps) {
       const gaps = hit.track.gaps, from = gaps.start_ns[hit.index], to = from + gaps.duration_ns[hit.index];
@@ -238,25 +244,4 @@ class TimelineBody {
     const next = row?.index[row.index.indexOf(event) + by];
     if (next !== undefined) this.go(next);
   }
-}
-
-interface Limits { low: number; begin: number; high: number }
-
-/** From the first to the last event, and where the picture begins: a host that waits for the step before would fill half of it. */
-function limitsOf(page: ReportPage): Limits {
-  const { model } = page, tl = page.run.timeline as NonNullable<typeof page.run.timeline>, { kind } = tl.events;
-  const step = tl.kinds.indexOf("step"), launch = tl.kinds.indexOf("launch");
-  let low = Infinity, high = -Infinity, work = Infinity;
-  for (let i = 0; i < model.count; i++) {
-    if (kind[i] === step) continue;
-    low = Math.min(low, model.start[i]);
-    high = Math.max(high, model.end[i]);
-    if (kind[i] < DEVICE_KINDS || kind[i] === launch) work = Math.min(work, model.start[i]);
-  }
-  for (const mark of tl.steps) { low = Math.min(low, mark.start_ns); high = Math.max(high, mark.end_ns); }
-  high = Math.max(high, low + 1);
-  const begin = Number.isFinite(work) ? Math.max(low, work - (high - work) * 0.02) : low, window = windowOf(page.run);
-  if (!window || window.start - begin < 0.1 * (high - begin)) return { low, high, begin };
-  const sync = tl.kinds.indexOf("sync"), waits = union(Array.from({ length: model.count }, (_, i): [number, number] => (kind[i] === sync ? [Math.max(begin, model.start[i]), Math.min(window.start, model.end[i])] : [0, 0])));
-  return { low, high, begin: lengthOf(waits) > 0.5 * (window.start - begin) ? window.start - 0.06 * (high - window.start) : begin };
 }
