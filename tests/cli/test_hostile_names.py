@@ -146,6 +146,8 @@ LINES = (
     ("plan", f"{NAME}.py:build", "--on", "8xh200"),
     ("fit", NAME),
     ("fit", "llama-3.1-8b", "--method", NAME),
+    ("fit", "llama-3.1-8b", "--lengths", NAME),
+    ("fit", "llama-3.1-8b", "--lengths", "512", "--packing", NAME),
     ("load", NAME),
     ("load", "http://127.0.0.1:9", "--save", f"/nowhere/{NAME}"),
     ("cache", NAME),

@@ -43,7 +43,9 @@ def forward(
     )
 
 
-def backward(*, on="h200", causal=False, backend="flash", **shape) -> tuple[Kernel, ...]:
+def backward(
+    *, on="h200", causal=False, backend="flash", sequences=1.0, **shape
+) -> tuple[Kernel, ...]:
     q, k, v = qkv(**shape)
     logsumexp = dense(*q.shape[:-1], dtype="float32")
     return run(
@@ -54,6 +56,7 @@ def backward(*, on="h200", causal=False, backend="flash", **shape) -> tuple[Kern
         causal=causal,
         dropout_p=0.0,
         backend=backend,
+        sequences=sequences,
     )
 
 
@@ -103,6 +106,22 @@ class TestFlops:
     def test_leading_dimensions_multiply(self) -> None:
         three = TensorSpec((8, 512, 64), (512 * 64, 64, 1), "bfloat16")
         assert attention_flops(three, three, three, False) == 4 * 8 * 512 * 512 * 64
+
+
+class TestSequencesInARow:
+    """Several sequences that lie in a row one after the other cost what as many rows would."""
+
+    @pytest.mark.parametrize("causal", [True, False])
+    def test_equal_ones_cost_what_a_batch_of_them_does(self, causal) -> None:
+        apart = backward(batch=8, sq=512, causal=causal, backend="flash_only")
+        in_a_row = backward(sq=8 * 512, sequences=8.0, causal=causal, backend="flash_only")
+        assert flops(in_a_row) == pytest.approx(flops(apart))
+        assert seconds(in_a_row) == pytest.approx(seconds(apart))
+
+    def test_a_share_of_a_sequence_counts(self) -> None:
+        q, k, v = qkv(sq=2048)
+        few, more = (attention_flops(q, k, v, True, n) for n in (1.2, 1.8))
+        assert few == pytest.approx(1.5 * more, rel=1e-3)
 
 
 class TestComputeLimit:

@@ -421,6 +421,12 @@ def prices() -> list[str]:
 
 
 @cache
+def lengths() -> list[str]:
+    """Lengths of examples."""
+    return ["300\n1200\n2000\n", "\ufeff17 64\n\n512"]
+
+
+@cache
 def guards() -> list[str]:
     """Settings of a guard."""
     return [

@@ -296,6 +296,15 @@ def _prices(path: Path) -> None:
     _shown(*(line.to(lang) for line in found for lang in ("en", "zh")))
 
 
+def _lengths(path: Path) -> None:
+    from gpuscope.planning.tuning.packing import lengths_of, rows_of
+
+    found = lengths_of(str(path))
+    for packing in ("padded", "flash"):
+        rows = rows_of(found, 512, packing, 2)
+        assert 0 < rows.filled < 1.01, rows
+
+
 @cache
 def _question() -> Any:
     from gpuscope.planning.question import question_of
@@ -544,6 +553,7 @@ TARGETS: dict[str, Target] = {
         Target("load", "t.jsonl", _from(damage.as_lines, seeds.loads), _load),
         Target("triton", "config.pbtxt", _from(damage.as_toml, seeds.tritons), _triton),
         Target("plan", "plan.toml", _from(damage.as_toml, seeds.plans), _plan),
+        Target("lengths", "l.txt", _from(damage.as_lines, seeds.lengths), _lengths),
         Target("prices", "p.toml", _from(damage.as_toml, seeds.prices), _prices),
         Target("guard", "gpuscope.toml", _from(damage.as_toml, seeds.guards), _guarded),
         Target(

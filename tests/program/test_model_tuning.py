@@ -112,3 +112,29 @@ def test_operators_are_those_of_peft() -> None:
         )
 
     assert counted(capture(build)) == counted(step(layers=2, method="lora"))
+
+
+def attention(program: Program) -> list[Any]:
+    return [op for op in program.ops if op.name.startswith("gpuscope::attention")]
+
+
+def test_packed_for_flash_attention_is_one_row_without_a_mask() -> None:
+    first, *_ = attention(step(seq=128, method="lora", packing="flash", sequences=2.5))
+    assert first.inputs[0].shape == (1, 32, 128, 64)
+    assert len(first.inputs) == 3
+    assert (first.args["sequences"], first.args["backend"]) == (2.5, "flash_only")
+
+
+def test_packed_rows_get_a_mask_of_their_own() -> None:
+    first, *_ = attention(step(seq=128, method="lora", packing="mask"))
+    assert first.inputs[3].shape == (1, 1, 128, 128)
+    assert first.args["backend"] == "efficient"
+
+
+def test_one_padded_row_has_no_padding() -> None:
+    assert len(attention(step(seq=128, method="lora", packing="padded"))[0].inputs) == 3
+
+
+def test_an_unknown_packing_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="packing"):
+        FineTuning(packing="dense")

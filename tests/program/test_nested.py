@@ -51,7 +51,7 @@ def test_a_layer_works_on_all_rows_at_once() -> None:
     assert one(of(build), "addmm").inputs[1].shape == (sum(LENGTHS), 8)
 
 
-@pytest.mark.parametrize("lengths", [(6, 6, 6), tuple(range(10, 74, 4))])
+@pytest.mark.parametrize("lengths", [(6, 6, 6), (4, 60), tuple(range(10, 74, 4))])
 def test_attention_is_one_kernel_of_as_much_work(lengths: tuple[int, ...]) -> None:
     def build() -> Step:
         rows = [torch.randn(n, 64, device="cuda", dtype=torch.float16) for n in lengths]
@@ -66,10 +66,11 @@ def test_attention_is_one_kernel_of_as_much_work(lengths: tuple[int, ...]) -> No
         return step
 
     program = of(build)
-    count, heads, length, size = one(program, "attention").inputs[0].shape
-    assert (heads, size) == (4, 16)
-    assert count * length == pytest.approx(sum(lengths), rel=0.1)
-    assert count * length**2 == pytest.approx(sum(n * n for n in lengths), rel=0.1)
+    assert one(program, "attention").inputs[0].shape == (1, 4, sum(lengths), 16)
+    sequences = one(program, "attention").args["sequences"]
+    assert isinstance(sequences, float)
+    assert sum(lengths) ** 2 / sequences == pytest.approx(sum(n * n for n in lengths))
+    assert one(program, "attention_backward").args["sequences"] == sequences
     assert one(program, "attention").args["backend"] == "flash"
     assert len(named(program, "attention_backward")) == 1
     assert not program.unsupported

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuscope.cli.explanations import WhereWithoutFigures, show
-from gpuscope.cli.groups import grouped
+from gpuscope.cli.groups import Group, grouped
 from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
 
@@ -19,11 +19,41 @@ if TYPE_CHECKING:
 
 # What does the work is imported when the command runs, so that --help stays fast.
 
-Method = Annotated[str, typer.Option(help=Text("full, lora or qlora; several: lora,qlora."))]
-Rank = Annotated[int, typer.Option(help=Text("Of the adapters."))]
-Targets = Annotated[
-    str, typer.Option(help=Text("What gets an adapter: all-linear, attention, qv, or q,k,up."))
-]
+_TUNED_BY: dict[str, tuple[Any, Any]] = {
+    "method": (
+        Annotated[str, typer.Option(help=Text("full, lora or qlora; several: lora,qlora."))],
+        "lora",
+    ),
+    "rank": (Annotated[int, typer.Option(help=Text("Of the adapters."))], 16),
+    "targets": (
+        Annotated[
+            str,
+            typer.Option(help=Text("What gets an adapter: all-linear, attention, qv, or q,k,up.")),
+        ],
+        "all-linear",
+    ),
+    "lengths": (
+        Annotated[
+            str | None,
+            typer.Option(
+                metavar="TOKENS|FILE",
+                help=Text(
+                    "Lengths of examples: 512, 256..2048, lognormal:400,0.8, or a file of numbers."
+                ),
+            ),
+        ],
+        None,
+    ),
+    "packing": (
+        Annotated[
+            str | None,
+            typer.Option(help=Text("How they lie in rows: padded, flash, mask; or several.")),
+        ],
+        None,
+    ),
+}
+TunedBy = Annotated[dict[str, Any], Group(_TUNED_BY, dict)]
+"""What fine-tuning alone asks: arguments of `question_of_tuning`."""
 
 
 def register(app: typer.Typer) -> None:
@@ -36,10 +66,8 @@ def fit_command(
     model: Annotated[str, typer.Argument(help=Text("A built-in decoder: llama-3.1-8b, ..."))],
     *,
     on: Annotated[str, typer.Option("--on", help=Text("Devices: rtx-4090, or several."))] = "h200",
-    method: Method = "lora",
+    tuned_by: TunedBy,
     devices: Annotated[str, typer.Option(help=Text("How many: 8, 1..8, 2,4."))] = "1",
-    rank: Rank = 16,
-    targets: Targets = "all-linear",
     global_batch: Annotated[
         int, typer.Option("--global-batch", help=Text("Sequences of a step of the whole job."))
     ] = 16,
@@ -59,13 +87,11 @@ def fit_command(
         model,
         on=on,
         devices=devices,
-        method=method,
-        rank=rank,
-        targets=targets,
         global_batch=global_batch,
         seq=seq,
         simulate=simulate,
         prices=prices,
+        **tuned_by,
     )
     show_tuning(question, None, no_cache, shown)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuscope.cli.explanations import WhereWithoutFigures, show
-from gpuscope.cli.fit import Method, Rank, Targets, show_tuning
+from gpuscope.cli.fit import TunedBy, show_tuning
 from gpuscope.cli.groups import grouped
 from gpuscope.cli.plan_serving import ServedLoad, ServedOn, show_serving
 from gpuscope.cli.workload_arguments import NoCache
@@ -41,9 +41,7 @@ def plan_command(
     ],
     *,
     task: Annotated[str, typer.Option(help=Text("train, finetune or serve."))] = "train",
-    method: Method = "lora",
-    rank: Rank = 16,
-    targets: Targets = "all-linear",
+    tuned_by: TunedBy,
     load: ServedLoad,
     on: Annotated[
         str, typer.Option("--on", help=Text("Devices to choose from: h100,h200."))
@@ -118,6 +116,8 @@ def plan_command(
     check_task(task)
     if task != "train":
         _refuse_check(task, check is not None, framework is not None)
+    if task != "finetune":
+        _refuse_lengths(tuned_by)
     if task == "serve":
         asked = ServedOn(model, on, devices, prices, device_set, simulate)
         show_serving(asked, load, why, framework, shown)
@@ -137,7 +137,7 @@ def plan_command(
     if task == "finetune":
         from gpuscope.planning.tuning.search import question_of_tuning
 
-        tuning = question_of_tuning(model, **given, method=method, rank=rank, targets=targets)
+        tuning = question_of_tuning(model, **given, **tuned_by)
         show_tuning(tuning, why, no_cache, shown)
     elif days is not None or model == ANY:
         _show_largest(model, days, given, no_cache, shown)
@@ -169,6 +169,18 @@ def _refuse_check(task: str, check: bool, written: bool) -> None:
             Text("--for and --check know training in full."),
             Text("Leave them out."),
         )
+
+
+def _refuse_lengths(tuned_by: dict[str, Any]) -> None:
+    from gpuscope.errors import InvalidValueError
+
+    for name in ("lengths", "packing"):
+        if tuned_by[name] is not None:
+            raise InvalidValueError(
+                Text("--{name} belongs to --task finetune.", name=name),
+                Text("Trainings are planned with rows that are full."),
+                Text("Leave it out, or type: --task finetune"),
+            )
 
 
 def _show_largest(

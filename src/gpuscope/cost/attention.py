@@ -57,14 +57,23 @@ _CORE_TILE = 512
 sa_block_kv and those of the backward pass)."""
 
 
-def attention_flops(q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool) -> float:
+def attention_flops(
+    q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool, sequences: float = 1.0
+) -> float:
     """FLOPs of one forward pass: scores and weighted sum, 2 per multiply-add.
 
-    Shapes: q [B, H, Sq, D], k [B, Hkv, Sk, D], v [B, Hkv, Sk, Dv].
+    Shapes: q [B, H, Sq, D], k [B, Hkv, Sk, D], v [B, Hkv, Sk, Dv]. Of `sequences` that lie in
+    each row one after the other each sees only itself.
     """
     batch, heads, sq, d = _dims(q)
     sk, dv = k.shape[-2], v.shape[-1]
-    return 2.0 * batch * heads * _pairs(sq, sk, causal) * (d + dv)
+    return 2.0 * batch * heads * _pairs(sq, sk, causal, sequences) * (d + dv)
+
+
+def _sequences(work: Work) -> float:
+    """Sequences that lie in each row one after the other: `gpuscope.program.capture.nested`."""
+    found = work.op.args.get("sequences")
+    return float(found) if isinstance(found, (int, float)) else 1.0
 
 
 def _dims(q: TensorSpec) -> tuple[int, int, int, int]:
@@ -72,12 +81,12 @@ def _dims(q: TensorSpec) -> tuple[int, int, int, int]:
     return math.prod(shape[:-3]), shape[-3], shape[-2], shape[-1]
 
 
-def _pairs(sq: int, sk: int, causal: bool) -> float:
-    """Query-key pairs that are computed."""
+def _pairs(sq: int, sk: int, causal: bool, sequences: float = 1.0) -> float:
+    """Query-key pairs that are computed in a row."""
     if not causal or sq == 1:
-        return float(sq) * sk
-    n = min(sq, sk)
-    return n * (n + 1) / 2.0 + max(sq - sk, 0) * float(sk)
+        return float(sq) * sk / sequences
+    n, more = min(sq, sk) / sequences, max(sq - sk, 0) / sequences
+    return sequences * (n * (n + 1) / 2.0 + more * sk / sequences)
 
 
 def tile_shape(backend: str, head_dim: int, backward: bool) -> tuple[int, int, bool]:
@@ -97,9 +106,9 @@ def tile_shape(backend: str, head_dim: int, backward: bool) -> tuple[int, int, b
 
 
 def unit_load(
-    heads: int,
-    sq: int,
-    sk: int,
+    heads: float,
+    sq: float,
+    sk: float,
     causal: bool,
     tile_q: int,
     tile_k: int,
@@ -255,8 +264,9 @@ def _main_kernel(
     least: float,
 ) -> Kernel:
     q, k = _queries_and_keys(work)
-    batch, heads, sq, d = _dims(q)
-    sk, causal = k.shape[-2], bool(work.op.args.get("causal"))
+    batch, heads, rows, d = _dims(q)
+    sequences, causal = _sequences(work), bool(work.op.args.get("causal"))
+    heads_in_all, sq, sk = batch * heads * sequences, rows / sequences, k.shape[-2] / sequences
     backward = direction == "backward"
     drop = float(work.op.args.get("dropout_p") or 0.0) > 0  # type: ignore[arg-type]
     rates = _rates(work, backend, direction, d, drop)
@@ -271,7 +281,7 @@ def _main_kernel(
         filled = min(rates.efficiency, _filled(work, d))
         rates = replace(rates, efficiency=filled, score_s=rates.score_s * _core_share(work))
     own, walked, total = unit_load(
-        batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
+        heads_in_all, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
     )
     width = _width(d, backend)
     if work.device.warp_size is None and work.units > _FEW_CORES:
@@ -288,7 +298,9 @@ def _main_kernel(
         limiter = "compute" if dtype == "float32" else "tensor_core"
     if duration < 2 * rates.start_s:
         limiter = "latency"
-    tiles = batch * heads * math.ceil((sk if by_key else sq) / (tile_k if by_key else tile_q))
+    tiles = math.ceil(
+        heads_in_all * math.ceil((sk if by_key else sq) / (tile_k if by_key else tile_q))
+    )
     grid = min(tiles, work.units) if backend == "cudnn" else tiles
     return Kernel(
         name=f"{backend}_{'bwd' if backward else 'fwd'}_{tile_q}x{tile_k}x{width}",
@@ -348,7 +360,7 @@ def attention(work: Work) -> tuple[Kernel, ...]:
     q, k, v = work.op.inputs[:3]
     _, _, sq, d = _dims(q)
     backend = implementation(work, d)
-    useful = attention_flops(q, k, v, bool(work.op.args.get("causal")))
+    useful = attention_flops(q, k, v, bool(work.op.args.get("causal")), _sequences(work))
     out = work.op.outputs[0]
     read = float(sum(t.touched_bytes for t in work.inputs))
     written = float(sum(t.nbytes for t in work.op.outputs))
@@ -444,7 +456,8 @@ def attention_backward(work: Work) -> tuple[Kernel, ...]:
     grad, q, k, v, out = work.op.inputs[:5]
     batch, heads, sq, d = _dims(q)
     backend = implementation(work, d)
-    pairs = _pairs(sq, k.shape[-2], bool(work.op.args.get("causal"))) * batch * heads
+    causal = bool(work.op.args.get("causal"))
+    pairs = _pairs(sq, k.shape[-2], causal, _sequences(work)) * batch * heads
     useful = 2.0 * pairs * (3 * d + 2 * v.shape[-1])
     accumulate = float(q.numel * 4)
     inputs = float(sum(t.touched_bytes for t in (q, k, v, grad)))

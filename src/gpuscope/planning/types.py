@@ -264,7 +264,7 @@ class Plan:
         return WRITERS.get(framework)(self)
 
 
-def steps_of(tokens: float | None, global_batch: int, seq: int) -> float | None:
+def steps_of(tokens: float | None, global_batch: int, seq: float) -> float | None:
     """Steps of a training over so many tokens; None where they were not said.
 
     Raises:

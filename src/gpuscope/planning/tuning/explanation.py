@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
 from gpuscope.document.quantities import Bytes, Percent, Seconds
@@ -20,7 +21,7 @@ from gpuscope.planning.sentences import (
     what_became,
     what_it_holds,
 )
-from gpuscope.planning.tuning.types import Shortfall, TuningPlan, Weighed
+from gpuscope.planning.tuning.types import Shortfall, TuningPlan, TuningQuestion, Weighed
 from gpuscope.planning.types import steps_of
 
 __all__ = ["explained_tuning"]
@@ -38,7 +39,20 @@ _ASSUMPTIONS = (
     PEAK,
 )
 
-_NAMES = "METHOD, fsdp, microbatch, recompute, optimizer"
+_OF_LENGTHS = (
+    Text(
+        "Examples are drawn at random; all devices wait for the longest row of a micro-batch. Time "
+        "is that of usual rows, memory that of the longest."
+    ),
+    Text(
+        "packing padded: a row an example, with a mask beside attention as transformers makes it. "
+        "flash: whole examples in rows of the sequence's length, attention by FlashAttention-2's "
+        "kernel for lengths that vary. mask: the same rows, a mask between examples."
+    ),
+    Text("A step has so many packed rows as the batch's examples fill on average."),
+)
+
+_NAMES = "METHOD, fsdp, microbatch, packing, recompute, optimizer"
 
 
 def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
@@ -77,17 +91,33 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
     taken = shown.candidate.cluster if shown else None
     return Explanation(
         "plan",
-        Text(
-            "{model}: fine-tuning, {batch} sequences of {seq} tokens a step",
-            model=question.model,
-            batch=question.global_batch,
-            seq=question.seq,
-        ),
+        _title(question),
         _summary(plan),
         tuple(sections),
         (),
         (),
-        (*_ASSUMPTIONS, *bound_to(taken, question.clusters)),
+        (
+            *(_OF_LENGTHS if question.lengths else ()),
+            *_ASSUMPTIONS,
+            *bound_to(taken, question.clusters),
+        ),
+    )
+
+
+def _title(question: TuningQuestion) -> Text:
+    if question.lengths:
+        return Text(
+            "{model}: fine-tuning, {batch} examples of {mean} tokens on average, {seq} at most",
+            model=question.model,
+            batch=question.global_batch,
+            mean=round(question.example_tokens),
+            seq=question.seq,
+        )
+    return Text(
+        "{model}: fine-tuning, {batch} sequences of {seq} tokens a step",
+        model=question.model,
+        batch=question.global_batch,
+        seq=question.seq,
     )
 
 
@@ -95,7 +125,7 @@ def _summary(plan: TuningPlan) -> tuple[Text, ...]:
     best, asked = plan.best, plan.question
     if best is None:
         return _nothing_fits(plan)
-    steps = steps_of(asked.tokens, asked.global_batch, asked.seq)
+    steps = steps_of(asked.tokens, asked.global_batch, asked.example_tokens)
     if not best.simulated:
         return (*take(best, best.candidate.cluster, best.candidate.words), *tied((), False))
     lines = [
@@ -108,11 +138,38 @@ def _summary(plan: TuningPlan) -> tuple[Text, ...]:
             high=Seconds(best.high_s),
         ),
         what_it_holds(best),
+        *_packed(plan),
         *of_the_whole(steps, best),
         *energy_and_co2(best, steps, asked.grid),
         *tied(plan.ties, plan.complete),
     ]
     return tuple(lines)
+
+
+def _packed(plan: TuningPlan) -> tuple[Text, ...]:
+    """The best against the best of the other ways to lay examples in rows."""
+    best, goal = plan.best, plan.question.goal
+    if best is None or best.candidate.rows is None:
+        return ()
+    packing = best.candidate.tuning.packing
+    others = [e for e in plan.judged if e.candidate.tuning.packing != packing]
+    quickest = min(others, key=lambda each: each.value(goal) or inf, default=None)
+    filled = Text(
+        "Of the tokens that it computes {filled} are examples'.",
+        filled=Percent(best.candidate.rows.filled),
+    )
+    if quickest is None or quickest.candidate.rows is None:
+        return (filled,)
+    return (
+        filled,
+        Text(
+            "The best with packing {other} takes {step} a step ({filled} examples'): {plan}.",
+            other=quickest.candidate.tuning.packing,
+            step=Seconds(quickest.step_s),
+            filled=Percent(quickest.candidate.rows.filled),
+            plan=quickest.candidate.words,
+        ),
+    )
 
 
 def _nothing_fits(plan: TuningPlan) -> tuple[Text, ...]:
@@ -145,10 +202,12 @@ def _nothing_fits(plan: TuningPlan) -> tuple[Text, ...]:
 
 
 def _table(plan: TuningPlan, rows: Sequence[Weighed]) -> Table:
+    tokens = plan.question.global_batch * plan.question.example_tokens
     columns = (
         Column(Text("devices")),
         Column(Text("plan")),
         Column(Text("step"), "s"),
+        Column(Text("a token"), "s"),
         Column(Text("±"), "percent"),
         Column(Text("peak memory"), "bytes"),
         Column(Text("by the quick score"), "bytes"),
@@ -161,6 +220,7 @@ def _table(plan: TuningPlan, rows: Sequence[Weighed]) -> Table:
             each.candidate.cluster.name,
             each.candidate.words,
             each.step_s,
+            each.step_s / tokens,
             (each.high_s - each.low_s) / 2 / each.step_s,
             each.peak_bytes,
             each.scored_bytes,

@@ -93,14 +93,14 @@ def estimate(size: TransformerSize, seq: int, each: Tuned) -> Estimate:
         gathered = 2 * ends + 2 * blocks / size.layers * (NF4 if packed else 2)
     states = {"adamw": 2 * width, "adamw-8bit": 2 * EIGHT_BIT, "paged-adamw-8bit": 8 / 256}
     gradients = trained * width
-    kept = _activations(size, each) * each.microbatch * seq
+    kept = _activations(size, each) * each.microbatch * each.row(seq, usual=False)
     early = gradients if tuning.microbatches > 1 else 0.0
     return Estimate(
         parameters=parameters,
         states=trained * states[tuning.optimizer],
         passes=gathered + kept + early,
         update=gradients * (2 if tuning.optimizer == "adamw" else 1),
-        step_s=_step_s(size, seq, each, adapters, trained),
+        step_s=_step_s(size, each.row(seq, usual=True), each, adapters, trained),
     )
 
 
@@ -167,9 +167,11 @@ def _feed(size: TransformerSize) -> int:
 def _step_s(size: TransformerSize, seq: int, each: Tuned, adapters: int, trained: float) -> float:
     """Arithmetic, traffic, gathers, update and host time of a step."""
     device, tuning = each.cluster.device, each.tuning
-    tokens = each.microbatch * seq * tuning.microbatches
+    tokens = each.microbatch * seq * each.passes
     worked = size.active_parameters - (0 if size.tied else size.vocabulary * size.hidden)
-    scores = 2 * size.layers * size.heads * size.head * seq  # causal
+    scores = 2 * size.layers * size.heads * size.head * seq / tuning.sequences  # causal
+    if each.masked:
+        scores *= 2  # a mask's upper triangle is computed
     passes = (3 if tuning.method == "full" else 2) + each.recompute
     flops = 2 * passes * worked + (3 + each.recompute) * scores
     if tuning.method != "full":
@@ -180,7 +182,7 @@ def _step_s(size: TransformerSize, seq: int, each: Tuned, adapters: int, trained
     compute_s += touched / device.memory_bandwidth_bytes_per_s
     compute_s += UPDATED[tuning.optimizer] * trained / device.memory_bandwidth_bytes_per_s
     if tuning.method == "qlora":  # every weight is read in 4 bits and written in 16, each pass
-        rewritten = blocks * (NF4 + 2 + 2) * (2 + each.recompute) * tuning.microbatches
+        rewritten = blocks * (NF4 + 2 + 2) * (2 + each.recompute) * each.passes
         compute_s += rewritten / device.memory_bandwidth_bytes_per_s
     link = (
         each.cluster.device.scale_up_bandwidth_bytes_per_s
@@ -189,9 +191,9 @@ def _step_s(size: TransformerSize, seq: int, each: Tuned, adapters: int, trained
     ) * LINKED
     moved_s = 0.0
     if tuning.sharding == "full":
-        moved_s = 2 * 2 * blocks * tuning.microbatches / link
+        moved_s = 2 * 2 * blocks * each.passes / link
     elif each.devices > 1:
         moved_s = 2 * 2 * (blocks if tuning.method == "full" else adapters) / link
     ops = BLOCK_OPS + ADAPTER_OPS * (len(tuning.targets) if tuning.method != "full" else 0)
-    host_s = size.layers * ops * (1 + each.recompute / 2) * tuning.microbatches * LAUNCH_S
+    host_s = size.layers * ops * (1 + each.recompute / 2) * each.passes * LAUNCH_S
     return max(compute_s + 0.2 * moved_s, moved_s, host_s)

@@ -7,20 +7,21 @@ from pathlib import Path
 
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
-from gpuscope.errors import GpuscopeError, UnknownNameError
+from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError
 from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.choice import choose, front
 from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.question import check_goal, clusters_of, size_of
 from gpuscope.planning.simulate import probability_to_fit
 from gpuscope.planning.tuning.nearest import would_fit
+from gpuscope.planning.tuning.packing import lengths_of
 from gpuscope.planning.tuning.score import Estimate, estimate
 from gpuscope.planning.tuning.simulate import Simulator
 from gpuscope.planning.tuning.space import candidates
 from gpuscope.planning.tuning.types import Shortfall, Tuned, TuningPlan, TuningQuestion, Weighed
 from gpuscope.planning.types import Rejected, steps_of
 from gpuscope.program.models.settings import positive
-from gpuscope.program.models.tuning import METHODS, projections_of
+from gpuscope.program.models.tuning import METHODS, PACKINGS, projections_of
 
 __all__ = ["question_of_tuning", "search_tuning"]
 
@@ -47,6 +48,8 @@ def question_of_tuning(
     prices: Path | None = None,
     grid: str | None = None,
     device_set: str | None = None,
+    lengths: str | None = None,
+    packing: str | None = None,
 ) -> TuningQuestion:
     """Check everything; arguments as `gpuscope.planning.question.question_of`, and:
 
@@ -54,6 +57,9 @@ def question_of_tuning(
         method: "lora", or several: "lora,qlora,full".
         rank: of the adapters.
         targets: which products get one: "all-linear", "attention", "qv", or "q,k,up".
+        lengths: of examples, see `gpuscope.planning.tuning.packing.lengths_of`; None: all have
+            `seq` tokens.
+        packing: how they lie in rows: "padded", "flash", "mask", or several; None: all of them.
 
     Raises:
         UnknownNameError, InvalidValueError, UnsupportedError: as there.
@@ -66,11 +72,8 @@ def question_of_tuning(
         ("rank", rank),
     ):
         positive(name, value)
-    methods = tuple(dict.fromkeys(part.strip() for part in method.split(",") if part.strip()))
-    for name in methods or (method,):
-        if name not in METHODS:
-            known = Text("Type one of: {names}.", names=", ".join(METHODS))
-            raise UnknownNameError(Text("method"), name, METHODS, known)
+    methods = _named(Text("method"), method, METHODS)
+    packings = _packings(lengths, packing)
     steps_of(tokens, global_batch, seq)  # refused before anything is captured
     return TuningQuestion(
         model=model,
@@ -83,9 +86,46 @@ def question_of_tuning(
         seq=seq,
         goal=goal,
         tokens=tokens,
-        simulated=simulate,
+        simulated=max(simulate, len(packings)),
         grid=grid_factor(grid),
+        lengths=() if lengths is None else lengths_of(lengths),
+        packings=packings,
     )
+
+
+def _named(what: Text, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Names with commas between, each once.
+
+    Raises:
+        UnknownNameError: one is none of the known.
+    """
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names or (text,):
+        if name not in known:
+            choice = Text("Type one of: {names}.", names=", ".join(known))
+            raise UnknownNameError(what, name, known, choice)
+    return names
+
+
+def _packings(lengths: str | None, packing: str | None) -> tuple[str, ...]:
+    """How rows are made of examples.
+
+    Raises:
+        UnknownNameError: no such way.
+        InvalidValueError: a way to pack examples that are all as long as a row.
+    """
+    if lengths is None and packing is not None:
+        raise InvalidValueError(
+            Text("--packing does not say how long examples are."),
+            Text("Examples of equal length fill their rows: there is nothing to pack."),
+            Text(
+                "Type for example: --lengths lognormal:400,0.8 --packing {packing}", packing=packing
+            ),
+        )
+    if lengths is None:
+        return ("none",)
+    known = PACKINGS[1:]
+    return known if packing is None else _named(Text("packing"), packing, known)
 
 
 def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = None) -> TuningPlan:
@@ -168,7 +208,7 @@ def _simulated(
 def _ordered(
     question: TuningQuestion, found: Sequence[Tuned], scores: dict[Tuned, Estimate]
 ) -> list[Tuned]:
-    """What is likely to fit first, the best of each method and device before all others."""
+    """What is likely to fit first, the best of each method, packing and device before others."""
 
     def rank(each: Tuned) -> tuple[bool, float, int]:
         score, usable = scores[each], each.cluster.device.memory_usable_bytes
@@ -180,7 +220,8 @@ def _ordered(
     first: dict[object, Tuned] = {}
     for each in ordered:
         if not rank(each)[0]:
-            first.setdefault((each.tuning.method, each.cluster.device.id), each)
+            sort = each.tuning.method, each.tuning.packing, each.cluster.device.id
+            first.setdefault(sort, each)
     heads = sorted(first.values(), key=rank)
     return heads + [each for each in ordered if each not in heads]
 

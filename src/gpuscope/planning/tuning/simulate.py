@@ -27,6 +27,8 @@ class Simulator:
     def judge(self, each: Tuned, seq: int | None = None) -> Weighed:
         """Simulate one candidate; a step of many micro-batches follows from one and from two.
 
+        Where examples differ in length, memory is that of the longest rows, time of the usual.
+
         Args:
             each: what is simulated.
             seq: tokens of a sequence; None: as asked.
@@ -35,24 +37,27 @@ class Simulator:
             GpuscopeError: the program cannot run on this device.
         """
         seq = seq or self.question.seq
-        many = each.tuning.microbatches
-        long = self._step(each, seq, min(2, many), memory=True)
-        peak, usable = peak_of(long)[0], each.cluster.device.memory_usable_bytes
-        step_s, low_s, high_s, energy_j = figures(long, each.devices)
+        many, made = each.passes, min(2, each.tuning.microbatches)
+        full = self._step(each, seq, made, memory=True)
+        usual = full
+        if each.row(seq, usual=True) != each.row(seq, usual=False):
+            usual = self._step(each, seq, made, memory=False, usual=True)
+        peak, usable = peak_of(full)[0], each.cluster.device.memory_usable_bytes
+        step_s, low_s, high_s, energy_j = figures(usual, each.devices)
         if many > 2 and peak > usable:  # nobody runs it: its update is counted once for two of them
             step_s, low_s, high_s, energy_j = (
                 figure * many / 2 for figure in (step_s, low_s, high_s, energy_j)
             )
-        elif many > 2:
-            short = figures(self._step(each, seq, 1, memory=False), each.devices)
-            ends = zip(short, (step_s, low_s, high_s, energy_j), strict=True)
+        elif many != made:
+            one = self._step(each, seq, 1, memory=False, usual=True)
+            ends = zip(figures(one, each.devices), (step_s, low_s, high_s, energy_j), strict=True)
             step_s, low_s, high_s, energy_j = (a + (many - 1) * (b - a) for a, b in ends)
         quick = estimate(self.question.size, seq, each)
         return Weighed(
             candidate=each,
             scored_s=quick.step_s,
             scored_bytes=quick.peak_bytes,
-            **outcome((step_s, low_s, high_s, energy_j), long, each.cluster),
+            **outcome((step_s, low_s, high_s, energy_j), full, each.cluster),
         )
 
     def peak_bytes(self, each: Tuned, seq: int) -> int:
@@ -65,11 +70,18 @@ class Simulator:
         return peak_of(self._step(each, seq, many, memory=True, interval=False))[0]
 
     def _step(
-        self, each: Tuned, seq: int, microbatches: int, *, memory: bool, interval: bool = True
+        self,
+        each: Tuned,
+        seq: int,
+        microbatches: int,
+        *,
+        memory: bool,
+        interval: bool = True,
+        usual: bool = False,
     ) -> Recosted | RecostedJob:
-        """The step with so many micro-batches."""
+        """The step with so many micro-batches, of the longest rows or of usual ones."""
         short = replace(each, tuning=replace(each.tuning, microbatches=microbatches))
-        options = short.options(seq)
+        options = short.options(seq, usual=usual)
         if options not in self._captured:
             self._captured[options] = capture_job(self.question.model, each.cluster, options)
         return recost(self._captured[options], each.cluster, memory=memory, interval=interval)

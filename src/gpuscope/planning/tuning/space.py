@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from math import ceil
 
 from gpuscope.document.text import Text
+from gpuscope.hardware import Cluster, Device
+from gpuscope.planning.tuning.packing import rows_of
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion
 from gpuscope.planning.types import Rejected
 from gpuscope.program.models.tuning import SHARDINGS, FineTuning
@@ -32,16 +35,17 @@ def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
     found: list[Tuned] = []
     out: list[Rejected] = []
     for cluster in question.clusters:
-        for method, microbatch in product(question.methods, MICROBATCHES):
+        every = product(question.packings, question.methods, MICROBATCHES)
+        for packing, method, microbatch in every:
             together = microbatch * cluster.n_devices
-            if question.global_batch % together:
-                reason = Text(
-                    "{batch} sequences are not divisible by {devices} devices x {microbatch}.",
-                    batch=question.global_batch,
-                    devices=cluster.n_devices,
-                    microbatch=microbatch,
-                )
+            rows = None
+            if question.lengths:
+                rows = rows_of(question.lengths, question.seq, packing, together)
+            passes = question.global_batch / (rows.examples if rows else 1.0) / together
+            reason = _refused(question, cluster, packing, microbatch, passes)
+            if reason is not None:
                 words = f"{cluster.name}: {method}, microbatch {microbatch}"
+                words += f", packing {packing}" if rows else ""
                 out.append(Rejected(words, "layout", reason))
                 continue
             for optimizer, sharding, recompute in _choices(method, cluster.n_devices):
@@ -53,10 +57,44 @@ def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
                     sharding=sharding,
                     devices=cluster.n_devices,
                     node=cluster.devices_per_node,
-                    microbatches=question.global_batch // together,
+                    microbatches=ceil(passes),
+                    packing=packing,
+                    sequences=rows.sequences if rows and packing == "flash" else 1.0,
                 )
-                found.append(Tuned(cluster, tuning, microbatch, recompute))
+                found.append(Tuned(cluster, tuning, microbatch, recompute, passes, rows))
     return found, out
+
+
+def _refused(
+    question: TuningQuestion, cluster: Cluster, packing: str, microbatch: int, passes: float
+) -> Text | None:
+    """Why these rows cannot be, if they cannot."""
+    if packing == "flash" and not _has_flash(cluster.device):
+        return Text(
+            "FlashAttention's package has no kernels for {device}.", device=cluster.device.name
+        )
+    if packing in ("flash", "mask"):
+        if passes >= 1:
+            return None
+        return Text(
+            "{batch} examples fill fewer rows than {devices} devices x {microbatch}.",
+            batch=question.global_batch,
+            devices=cluster.n_devices,
+            microbatch=microbatch,
+        )
+    if passes.is_integer():
+        return None
+    return Text(
+        "{batch} sequences are not divisible by {devices} devices x {microbatch}.",
+        batch=question.global_batch,
+        devices=cluster.n_devices,
+        microbatch=microbatch,
+    )
+
+
+def _has_flash(device: Device) -> bool:
+    """FlashAttention-2: compute capability 8.0 and later, and AMD's CDNA (its README)."""
+    return device.vendor == "AMD" or (device.compute_capability or (0, 0)) >= (8, 0)
 
 
 def _choices(method: str, devices: int) -> Iterator[tuple[str, str, bool]]:

@@ -10,6 +10,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
+from gpuscope.planning.tuning.packing import Rows
 from gpuscope.planning.types import Rejected, Simulated, counted
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
@@ -28,13 +29,15 @@ class TuningQuestion:
         clusters: every device and number of devices that may be taken.
         methods: some of `gpuscope.program.models.tuning.METHODS`.
         rank, targets: of the adapters.
-        global_batch: sequences of a step of the whole job.
-        seq: tokens of a sequence.
+        global_batch: sequences of a step of the whole job; with `lengths`, examples.
+        seq: tokens of a sequence; with `lengths`, the most of one and of a packed row.
         goal: one of `gpuscope.planning.types.GOALS`.
         tokens: of the whole fine-tuning; None: one step is what counts.
         certainty: least probability to fit.
         simulated: how many candidates are simulated.
         grid: what the electricity brings about.
+        lengths: of examples that stand for all, the shortest first; none: all have `seq` tokens.
+        packings: some of `gpuscope.program.models.tuning.PACKINGS`.
     """
 
     model: str
@@ -50,6 +53,14 @@ class TuningQuestion:
     certainty: float = 0.95
     simulated: int = 6
     grid: GridFactor = WORLD
+    lengths: tuple[int, ...] = ()
+    packings: tuple[str, ...] = ("none",)
+
+    @property
+    def example_tokens(self) -> float:
+        """Tokens of an example, on average."""
+        cut = [min(each, self.seq) for each in self.lengths]
+        return sum(cut) / len(cut) if cut else self.seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +72,16 @@ class Tuned:
         tuning: method, adapters, optimizer, sharding, micro-batches of a step.
         microbatch: sequences of a micro-batch on one device.
         recompute: every block's activations are computed again in the backward pass.
+        passes: micro-batches of a step; of packed rows an average, `tuning` has the next number.
+        rows: what they are like where examples differ in length.
     """
 
     cluster: Cluster
     tuning: FineTuning
     microbatch: int
     recompute: bool
+    passes: float
+    rows: Rows | None = None
 
     def __repr__(self) -> str:
         return short_repr(self, f"{self.cluster.name}: {self.words}")
@@ -78,6 +93,8 @@ class Tuned:
         if self.devices > 1:
             parts.append(f"fsdp {self.tuning.sharding}")
         parts.append(f"microbatch {self.microbatch}")
+        if self.rows is not None:
+            parts.append(f"packing {self.tuning.packing}")
         if self.recompute:
             parts.append("recompute full")
         if self.tuning.optimizer != "adamw":
@@ -95,12 +112,24 @@ class Tuned:
         sharded = self.tuning.sharding != "none"
         return (self.devices > 1) + sharded + self.recompute + (self.tuning.optimizer != "adamw")
 
-    def options(self, seq: int) -> WorkloadOptions:
-        """What captures its step."""
+    @property
+    def masked(self) -> bool:
+        """Whether attention gets a mask."""
+        packing = self.tuning.packing
+        return packing == "mask" or (packing == "padded" and self.microbatch > 1)
+
+    def row(self, seq: int, *, usual: bool) -> int:
+        """Tokens of a row: of the usual micro-batch, or of the longest; `seq` at most."""
+        if self.rows is None:
+            return seq
+        return min(seq, self.rows.typical if usual else self.rows.longest)
+
+    def options(self, seq: int, *, usual: bool = False) -> WorkloadOptions:
+        """What captures its step, of the longest rows or of usual ones."""
         return WorkloadOptions(
             task="train",
             batch=self.microbatch,
-            seq=seq,
+            seq=self.row(seq, usual=usual),
             dtype="bfloat16",
             amp=False,
             checkpointing=self.recompute,

@@ -2,7 +2,7 @@
 
 A nested tensor holds its rows side by side and the offsets of its sequences; what it calls arrives
 at the recorder on these. Attention chooses its kernel in C++, by the device: here it is the one
-operator that CUDA runs, on as many equal sequences as read as much memory and multiply as much.
+operator that CUDA runs, which knows how many equal sequences multiply as much.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuscope.document.text import Text
 from gpuscope.program.capture.fakes import on_device
 from gpuscope.program.capture.operators import choose_backend
 
-__all__ = ["attention", "ragged_size"]
+__all__ = ["attention", "ragged_size", "varied_attention"]
 
 _RAGGED = "_gpuscope_ragged"
 
@@ -73,49 +73,58 @@ def _attended(
         like = [t[:1].unsqueeze(0).transpose(1, 2) for t in rows]
         backend = choose_backend(like[0], like[1], None, dropout_p)
     options = (dropout_p, is_causal, scale, backend)
-    out = _Attention.apply(*rows, _sequences(recorder, q, k), options)
+    out = varied_attention(rows, _sequences(recorder, q, k), options)
     nested = torch.nested.nested_tensor_from_jagged(
         out, q.offsets(), min_seqlen=shortest, max_seqlen=longest
     )
     return nested.transpose(1, 2)
 
 
-def _sequences(recorder: Any, q: Any, k: Any) -> int:
+def _sequences(recorder: Any, q: Any, k: Any) -> float:
     """How many equal sequences do as much work: (sum of lengths)² / sum of squares."""
     given = [recorder.host_values.read(t.offsets()) for t in (q, k)]
     if any(values is None for values in given):
         recorder.values.assume(
             Text("Sequences of nested tensors whose lengths depend on data are taken as equal.")
         )
-        return int(q.size(0))
+        return float(q.size(0))
     with no_dispatch():
         of_q, of_k = (values.diff().double() for values in given)
         pairs = float((of_q * of_k).sum())
-        return max(1, round(float(of_q.sum()) * float(of_k.sum()) / pairs)) if pairs else 1
+        return max(1.0, float(of_q.sum()) * float(of_k.sum()) / pairs) if pairs else 1.0
 
 
-def _equal(rows: torch.Tensor, count: int) -> torch.Tensor:
-    """Rows [all, heads, size] as [count, heads, length, size]: a view; what is left is left out."""
-    count = min(count, rows.shape[0])
-    length = rows.shape[0] // count
-    made: torch.Tensor = rows[: count * length].unflatten(0, (count, length)).transpose(1, 2)
-    return made
+def _in_a_row(rows: torch.Tensor) -> torch.Tensor:
+    """Rows [all, heads, size] as one sequence [1, heads, all, size]: a view."""
+    return rows.unsqueeze(0).transpose(1, 2)
+
+
+def varied_attention(rows: Any, sequences: float, options: tuple[Any, ...]) -> torch.Tensor:
+    """Attention over sequences of different lengths that lie one after the other, as one kernel.
+
+    Args:
+        rows: queries, keys, values, [all rows, heads, size] each.
+        sequences: how many equal ones do as much work.
+        options: dropout, causal, scale, backend as `gpuscope::attention` takes them.
+    """
+    out: torch.Tensor = _Attention.apply(*rows, sequences, options)
+    return out
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q: Any, k: Any, v: Any, count: int, options: Any) -> Any:
-        views = [_equal(rows, count) for rows in (q, k, v)]
-        logsumexp = torch.ops.gpuscope.attention(*views, None, *options)[1]
+    def forward(ctx: Any, q: Any, k: Any, v: Any, sequences: float, options: Any) -> Any:
+        views = [_in_a_row(rows) for rows in (q, k, v)]
+        logsumexp = torch.ops.gpuscope.attention(*views, None, *options, sequences)[1]
         out = q.new_empty((*q.shape[:-1], v.shape[-1]))
         ctx.save_for_backward(q, k, v, out, logsumexp)
-        ctx.rest = count, options
+        ctx.rest = sequences, options
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
         *given, out, logsumexp = ctx.saved_tensors
-        count, options = ctx.rest
-        views = [_equal(rows, count) for rows in (grad.contiguous(), *given, out)]
-        torch.ops.gpuscope.attention_backward(*views, logsumexp, None, *options)
+        sequences, options = ctx.rest
+        views = [_in_a_row(rows) for rows in (grad.contiguous(), *given, out)]
+        torch.ops.gpuscope.attention_backward(*views, logsumexp, None, *options, False, sequences)
         return (*(torch.empty_like(rows) for rows in given), None, None)

@@ -33,12 +33,14 @@ def build_causal(spec: TransformersSpec, settings: Settings) -> Step:
     vocabulary = model.config.vocab_size
     if settings.task == "decode":
         return _decode(spec, model, settings)
+    if settings.tuning is not None:
+        from gpuscope.program.models.building.packing import batch_loss
+        from gpuscope.program.models.building.tuning import tuning_step
+
+        return tuning_step(model, batch_loss(model, settings), settings)
     tokens = random_tokens(vocabulary, (settings.batch, settings.seq), settings)
     if settings.task == "train":
-        made = train_step
-        if settings.tuning is not None:
-            from gpuscope.program.models.building.tuning import tuning_step as made
-        return made(
+        return train_step(
             model, lambda net: net(input_ids=tokens, labels=tokens, use_cache=False).loss, settings
         )
 
