@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "timeline"))
 from kineto_traces import document
 
 from gpuscope.cli.app import VERBS
+from sweeps import sweep
 
 RUN = Path(__file__).resolve().parents[1] / "fuzz" / "seeds" / "predicted.json.gz"
 FULL = Path("/dev/full")
@@ -32,7 +33,7 @@ FULL = Path("/dev/full")
         ["compare", str(RUN), str(RUN)],
         ["models"],
         ["claims"],
-        *([verb, "--help"] for verb in VERBS),
+        *sweep(([verb, "--help"] for verb in VERBS), ["predict", "--help"], ["watch", "--help"]),
     ],
     ids=lambda words: "-".join(Path(word).name for word in words),
 )

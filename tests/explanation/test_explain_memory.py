@@ -33,7 +33,7 @@ def test_the_peak_is_the_prediction_s() -> None:
 
 
 def test_what_does_not_fit_is_said_and_what_would() -> None:
-    made = memory("gpt2", on="rtx-4090", options=WorkloadOptions(task="train", layers=2, batch=512))
+    made = memory("gpt2", on="rtx-4090", options=WorkloadOptions(task="train", layers=1, batch=512))
     assert made.summary[0].startswith("The step does not fit")
     assert "放不下" in render(made.summary[0], "zh")
     assert "fits" in made.summary[2]

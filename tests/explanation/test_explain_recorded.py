@@ -40,6 +40,7 @@ def test_chunks_under_products() -> None:
     assert n * case.time_s(True, case.size_bytes / n) == pytest.approx(found["copy_s"], rel=0.03)
 
 
+@pytest.mark.slow
 def test_peaks_of_what_is_advised() -> None:
     """Each change's peak, and that the advice comes in the true order."""
     pytest.importorskip("transformers")
@@ -55,6 +56,7 @@ def test_peaks_of_what_is_advised() -> None:
     assert [change.option for change in found] == [name for _, name in true_order]
 
 
+@pytest.mark.slow
 def test_the_largest_batch() -> None:
     """94 ran and 96 did not; the search may be off by a little of the memory."""
     pytest.importorskip("transformers")

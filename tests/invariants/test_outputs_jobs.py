@@ -9,11 +9,12 @@ from outputs import JOBS, checked, job, told
 
 from gpuscope import api
 from gpuscope.run import Run
+from sweeps import sweep
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fsdp_tp.py"
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", sweep(JOBS, "tp and dp", "two nodes", "folded pipeline"))
 def test_a_job(name: str) -> None:
     found = checked(job, name)
     assert told(found) == ""

@@ -6,9 +6,13 @@ import pytest
 from outputs import BUILT_IN, OWN, built_in, checked, own, told
 
 from gpuscope.run import Run
+from sweeps import sweep
+
+# One of each: a graph, recomputation, a cache, another maker, embedding tables.
+ALWAYS = ("gpt2 in graphs", "gpt2 checkpointed", "llama decode", "qwen prefill", "dlrm train")
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", sweep(BUILT_IN, *ALWAYS))
 def test_a_built_in_model(name: str) -> None:
     found = checked(built_in, name)
     assert told(found) == ""

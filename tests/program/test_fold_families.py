@@ -8,6 +8,7 @@ from program_equality import differences
 from gpuscope.program.capture import capture
 from gpuscope.program.fold import capture_folded
 from gpuscope.program.workload import WorkloadOptions, resolve
+from sweeps import sweep
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -21,13 +22,16 @@ def check(name: str, options: WorkloadOptions) -> None:
     assert differences(folded, direct) == []
 
 
-@pytest.mark.parametrize("name", ["llama-3.2-1b", "bert-base", "vit-b-16", "dit-xl-2"])
+@pytest.mark.parametrize(
+    "name", sweep(["llama-3.2-1b", "bert-base", "vit-b-16", "dit-xl-2"], "vit-b-16", "llama-3.2-1b")
+)
 def test_one_stack_of_equal_layers(name: str) -> None:
     check(name, WorkloadOptions(layers=6))
 
 
 @pytest.mark.parametrize(
-    ("name", "layers"), [("mixtral-8x7b", 6), ("gemma-2-2b", 10), ("deepseek-v3", 9)]
+    ("name", "layers"),
+    sweep([("mixtral-8x7b", 6), ("gemma-2-2b", 10), ("deepseek-v3", 9)], ("deepseek-v3", 9)),
 )
 def test_mixtures_and_mixed_layers(name: str, layers: int) -> None:
     check(name, WorkloadOptions(layers=layers, task="prefill"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 
 import pytest
@@ -11,13 +12,20 @@ from gpuscope.program.capture import capture
 from gpuscope.program.fold import capture_folded, capture_workload
 from gpuscope.program.fold_layers import NotFoldableError
 from gpuscope.program.workload import Workload, WorkloadOptions, resolve
+from sweeps import sweep
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama-3.2-1b", "t5-small"])
-@pytest.mark.parametrize("task", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("name", "task"),
+    sweep(
+        itertools.product(["gpt2", "llama-3.2-1b", "t5-small"], ["prefill", "decode"]),
+        ("gpt2", "prefill"),
+        ("t5-small", "decode"),
+    ),
+)
 def test_language_models(name: str, task: str) -> None:
     workload = resolve(name, WorkloadOptions(task=task, layers=6))
     assert workload.at_depth is not None

@@ -24,10 +24,10 @@ def check(name: str, options: WorkloadOptions) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        WorkloadOptions(layers=7),
+        pytest.param(WorkloadOptions(layers=7), marks=pytest.mark.slow),
         WorkloadOptions(layers=6, checkpointing=True),
         WorkloadOptions(layers=6, dtype="float16", optimizer="adamw-fused"),
-        WorkloadOptions(layers=6, optimizer="adamw-loop"),
+        pytest.param(WorkloadOptions(layers=6, optimizer="adamw-loop"), marks=pytest.mark.slow),
     ],
     ids=["foreach", "checkpointing", "scaler-fused", "loop"],
 )

@@ -14,6 +14,7 @@ from gpuscope.program.capture import capture
 from gpuscope.program.fold import capture_folded
 from gpuscope.program.types import Program
 from gpuscope.program.world import World
+from sweeps import sweep
 
 WIDTH, LAYERS = 32, 10
 JOB = World(8, 5)
@@ -148,7 +149,9 @@ def built(make: Callable[[int], Any], layers: int, foreach: bool) -> Build:
     return build
 
 
-@pytest.mark.parametrize("make", [fsdp, kept, hybrid, checkpointed, tensor_parallel, both])
+@pytest.mark.parametrize(
+    "make", sweep([fsdp, kept, hybrid, checkpointed, tensor_parallel, both], checkpointed, both)
+)
 def test_a_folded_program_equals_a_captured_one(make: Callable[[int], Any]) -> None:
     at_depth = functools.partial(built, make, foreach=make is not tensor_parallel)
     whole = capture(at_depth(LAYERS), world=JOB)

@@ -4,6 +4,7 @@ import pytest
 
 from gpuscope.program.types import Program
 from gpuscope.program.workload import WorkloadOptions, resolve
+from sweeps import sweep
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -23,22 +24,27 @@ def names(program: Program) -> list[str]:
     return [op.name for op in program.ops]
 
 
+STEPS = [
+    ("gpt2", {"layers": 2}),
+    ("llama-3.1-8b", {"layers": 2, "checkpointing": True}),
+    ("mixtral-8x7b", {"layers": 1}),
+    ("deepseek-v3", {"layers": 4}),
+    ("gemma-3-4b", {"layers": 2}),
+    ("t5-small", {"layers": 1}),
+    ("whisper-tiny", {"layers": 1}),
+    ("resnet18", {}),
+    ("swin-t", {}),
+    ("dit-xl-2", {"layers": 2}),
+    ("lstm", {}),
+    ("dlrm", {}),
+]
+
+
+ALWAYS = ("mixtral-8x7b", "t5-small", "resnet18", "lstm", "dlrm")
+
+
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("gpt2", {"layers": 2}),
-        ("llama-3.1-8b", {"layers": 2, "checkpointing": True}),
-        ("mixtral-8x7b", {"layers": 1}),
-        ("deepseek-v3", {"layers": 4}),
-        ("gemma-3-4b", {"layers": 2}),
-        ("t5-small", {"layers": 1}),
-        ("whisper-tiny", {"layers": 1}),
-        ("resnet18", {}),
-        ("swin-t", {}),
-        ("dit-xl-2", {"layers": 2}),
-        ("lstm", {}),
-        ("dlrm", {}),
-    ],
+    ("name", "options"), sweep(STEPS, *(step for step in STEPS if step[0] in ALWAYS))
 )
 def test_training_steps_are_captured(name: str, options: dict[str, object]) -> None:
     program = captured(name, **options)

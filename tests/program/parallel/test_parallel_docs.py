@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sweeps import sweep
+
 pytest.importorskip("torch")
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -35,7 +37,9 @@ def test_both_languages_have_the_same_example_and_figures() -> None:
 ROW = r"\| `--([a-z]+) (\w+)`.*?\| [\d.]+ GB \| ([\d.]+) GiB \| ([\d.]+) GB \| ([\d.]+) GB \|"
 
 
-@pytest.mark.parametrize("option", ["fsdp full", "fsdp zero2", "recompute full"])
+@pytest.mark.parametrize(
+    "option", sweep(["fsdp full", "fsdp zero2", "recompute full"], "fsdp zero2")
+)
 def test_memory_and_traffic_are_what_the_page_says(option: str) -> None:
     from gpuscope import api
     from gpuscope.program.models.parallel.options import ParallelOptions
