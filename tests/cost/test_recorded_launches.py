@@ -31,6 +31,16 @@ def test_more_than_four_dimensions_are_concatenated_by_a_copy_each() -> None:
     assert names("aten::cat", (flat,), (flat,), dim=0) == ["memcpy_d2d"]
 
 
+def test_what_counts_for_concatenation_is_what_is_given() -> None:
+    """phi-3-prefill: an empty cache and new keys are one `cat`; held-out stacks: cats of rank 4."""
+    keys = dense(4, 32, 64, 96, dtype=FLOAT)
+    assert "memcpy_d2d" not in names("aten::cat", (dense(0, dtype=FLOAT), keys), (keys,), dim=2)
+    pair = dense(4, 32, 2, 64, 96, dtype=FLOAT)
+    assert len(names("aten::stack", (keys, keys), (pair,), dim=2)) == 1
+    last = dense(4, 32, 64, 96, 2, dtype=FLOAT)
+    assert len(names("aten::stack", (keys, keys), (last,), dim=-1)) == 2
+
+
 def test_gradients_of_an_embedding_are_laid_out_first() -> None:
     """cross-network: a column of indices, and rows cut from wider ones, are copied."""
     table = (dense(100, 8, dtype=FLOAT),)

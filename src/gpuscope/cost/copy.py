@@ -360,7 +360,7 @@ def cat(work: Work) -> tuple[Kernel, ...]:
         return ()
     parts = [t for t in work.inputs if t.numel]
     types = {t.dtype for t in (*parts, work.outputs[0])}
-    if len(types) > 1 or len(parts) == 1 or len(work.outputs[0].shape) > _CAT_DIMENSIONS:
+    if len(types) > 1 or len(work.inputs) == 1 or _cat_rank(work) > _CAT_DIMENSIONS:
         return tuple(copy_kernel(work, t, _part_of(work.outputs[0], t)) for t in parts)
     total = written(work)
     # The same tensor given twice is read twice.
@@ -405,6 +405,15 @@ def cat(work: Work) -> tuple[Kernel, ...]:
         ),
     )
     return (one,) * launches
+
+
+def _cat_rank(work: Work) -> int:
+    """Dimensions of what is concatenated: a stack is a `cat` of its inputs as they are, viewed anew
+    afterwards, unless the new dimension is the last (`stack` in ATen/native/TensorShape.cpp)."""
+    rank = len(work.outputs[0].shape)
+    dim = work.op.args.get("dim", 0)
+    new = work.op.name == "aten::stack" and isinstance(dim, int)
+    return rank - 1 if new and dim % rank < rank - 1 else rank
 
 
 @kernel_model("aten::split_with_sizes_copy")
