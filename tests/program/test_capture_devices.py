@@ -236,3 +236,16 @@ def test_a_tensor_within_vmap_and_grad_says_the_device() -> None:
         return lambda: torch.func.vmap(torch.func.grad(weighed))(x)
 
     assert not [op for op in of(build).ops if any(t.device == "host" for t in op.outputs)]
+
+
+def test_a_number_of_where_is_filled_on_the_device() -> None:
+    """PyTorch makes it there (a fill before the kernel); a tensor of the host is copied."""
+
+    def build():
+        x = torch.randn(4, 4, device="cuda")
+        number = torch.tensor(2.0)
+        return lambda: (torch.where(x > 0, x, 0.0), torch.where(x > 0, x, number))
+
+    filled, copied = named(of(build), "where")
+    assert {spec.device for spec in filled.inputs} == {"device"}
+    assert [spec.device for spec in copied.inputs] == ["device", "device", "host"]

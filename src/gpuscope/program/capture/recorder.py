@@ -319,6 +319,8 @@ class Recorder(StepWriter, TorchDispatchMode):
     def _keep_on_device(self, facts: Facts, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """C++ reads "cpu" as the device of a fake and asks for it again: put that right."""
         device = kwargs.get("device")
+        if facts.name == "aten::where":
+            self._adopted(facts, args, kwargs)  # numbers: a fill on the device, and no copy to it
         if facts.name == "aten::_to_copy" and device is not None and on_device(args[0]):
             if torch.device(device).type == "cpu" and not Departures.asked:
                 kwargs = dict(kwargs, device=accelerator())
@@ -364,8 +366,11 @@ class Recorder(StepWriter, TorchDispatchMode):
 
     def _adopt_helpers(self, error: Exception, facts: Facts, args: Any, kwargs: Any) -> bool:
         """Helpers of C++ composites, made on "cpu" (see helpers.py), belong on the device."""
+        return "device" in str(error) and self._adopted(facts, args, kwargs)
+
+    def _adopted(self, facts: Facts, args: Any, kwargs: Any) -> bool:
         given = flat((args, tuple(kwargs.values())))
-        if "device" not in str(error) or not any(on_device(t) for t in given):
+        if not any(on_device(t) for t in given):
             return False
         adopted = self.helpers.adopt(facts.name, given, self._storage_id)
         for storage in adopted:
