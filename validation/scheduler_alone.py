@@ -37,7 +37,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "validation" / "results" / "scheduler_alone.json"
 BLOCK = 16
 DEVICES = {"RTX4090": "rtx-4090", "RTXPRO6000": "rtx-pro-6000-blackwell"}
-MODELS = {"Llama-3.1-8B": "llama-3.1-8b", "Qwen3-32B": "qwen3-32b"}
+MODELS = {"Llama-3.1-8B": "llama-3.1-8b", "Qwen3-32B": "qwen3-32b",
+          "Qwen3-30B-A3B-Instruct-2507": "qwen3-30b-a3b"}  # fmt: skip
 METRICS = {"ttft": ttft_s, "tpot": tpot_s, "e2e": e2e_s}
 
 
@@ -77,16 +78,16 @@ def recorded(folder: Path, meta: dict[str, Any], runs: Path) -> tuple[Requests, 
 def deployed(meta: dict[str, Any], model: str, device: str) -> Deployment:
     """As it was started; blocks as logged, where they are."""
     how = meta["engine_kwargs"]
-    if how["data_parallel_size"] > 1:
-        raise LookupError("attention in data parallel")
     profile = replace(
-        engine("vllm"), max_tokens=how["max_num_batched_tokens"],
-        max_sequences=how["max_num_seqs"], utilization=0.9,
+        engine("vllm-0.19"), max_tokens=how["max_num_batched_tokens"],
+        max_sequences=how["max_num_seqs"],
         request_s=0.0, reply_s=0.0, token_s=0.0,
     )  # fmt: skip
-    tp = how["tensor_parallel_size"]
+    dp = how["data_parallel_size"]
+    tp = how["tensor_parallel_size"] * dp
     return deploy(
-        model, _size(model), parse_target(f"{tp}x{device}"), profile, tp=tp,
+        model, _size(model), parse_target(f"{tp}x{device}"), profile, tp=tp, dp=dp,
+        ep=tp if how["enable_expert_parallel"] else 1,
         kv_blocks=meta.get("kv_cache", {}).get("num_gpu_blocks"),
     )  # fmt: skip
 

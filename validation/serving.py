@@ -174,9 +174,7 @@ def engine_of(row: Mapping[str, str]) -> tuple[Engine, float]:
     if row["apart"]:
         raise LookupError("the same measurement stands there as disaggregated, without its workers")
     said, places = flags(row), int(row["concurrency"])
-    version = row["backend_version"].split(".")
-    old = row["backend"] == "vllm" and version[0] == "0" and int(version[1]) < 14
-    found = engine("vllm-0.13" if old else _ENGINES[row["backend"]])
+    found = engine(_profile(row))
     asked = int(row["isl"])
     words = {
         "context": asked + int(row["osl"]) + 256,
@@ -192,17 +190,25 @@ def engine_of(row: Mapping[str, str]) -> tuple[Engine, float]:
     return found, float(said.get("cache", 2))
 
 
+def _profile(row: Mapping[str, str]) -> str:
+    """The engine's name, of the version that was run."""
+    if row["backend"] != "vllm":
+        return _ENGINES[row["backend"]]
+    major, minor = map(int, row["backend_version"].split(".")[:2])
+    if major:
+        return "vllm"
+    return "vllm-0.13" if minor < 14 else "vllm-0.19" if minor < 21 else "vllm"
+
+
 def predict(row: Mapping[str, str], made: Answer, size: TransformerSize) -> tuple[float, float]:
     """Mean TTFT and TPOT of a closed loop, ten requests a place, as the harness asks."""
     parts = split(row)
-    if parts.attention_dp > 1:
-        raise LookupError("attention in data parallel, which is not modelled")
     cluster = parse_target(f"{parts.tp}x{_SYSTEMS[made.system]}")
     most = max(size.context, made.input + made.output)
     started, cache_bytes = engine_of(row)
     found = deploy(
         made.model, replace(size, context=most), cluster, started,
-        dtype=made.precision, tp=parts.tp, ep=parts.ep, cache_bytes=cache_bytes,
+        dtype=made.precision, tp=parts.tp, ep=parts.ep, dp=parts.attention_dp, cache_bytes=cache_bytes,
     )  # fmt: skip
     least = 1.0 if "aic-auto-gap-analysis" in row["silicon_data_source"] else 0.8
     load = Load(

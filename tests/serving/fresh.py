@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuscope.serving.engine import Engine, engine
 from gpuscope.serving.fleet import serve_all
+from gpuscope.serving.iteration import KEYS, SEQUENCES, Curve, IterationCost
 from gpuscope.serving.record import Record
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.schedulers import Limits
@@ -19,6 +20,18 @@ Cost = Callable[[int, float, int, int, float], float]
 def linear(prefill: int, pairs: float, sampled: int, sequences: int, keys: float) -> float:
     """A cost with a part of each sum."""
     return 1e-3 + 2e-5 * prefill + 1e-9 * pairs + 5e-5 * sequences + 2e-8 * keys
+
+
+def joint(ranks: int, **more: object) -> IterationCost:
+    """Of ranks that attend apart: 1 ms, a part of each sum of a rank, and of the tokens of all."""
+    flat = Curve((0.0, 1.0), (0.0, 0.0))
+    keys = tuple(Curve(KEYS, tuple(2e-8 * n * each for each in KEYS)) for n in SEQUENCES)
+    made = IterationCost(
+        dense_s=Curve((0.0, 1.0), (1e-3, 1e-3 + 2e-5)), head_s=flat, link_s=flat,
+        prefill_s=Curve((0.0, 1.0), (0.0, 1e-9)), decode=keys,
+        joint_s=Curve((0.0, 1.0), (0.0, 3e-5 if ranks > 1 else 0.0)), ranks=ranks,
+    )  # fmt: skip
+    return replace(made, **more)  # type: ignore[arg-type]
 
 
 def bare(name: str = "vllm", **more: object) -> Engine:

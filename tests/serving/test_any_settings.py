@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from fresh import bare, limits, linear
+from fresh import bare, joint, limits, linear
 
 from gpuscope.serving.disaggregated import Group, Link, serve_apart
 from gpuscope.serving.engine import Engine, engine, engines
 from gpuscope.serving.fleet import serve_all
+from gpuscope.serving.iteration import IterationCost
 from gpuscope.serving.record import SUMS, Record
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.routers import routers
 from gpuscope.serving.schedulers import Limits
 from gpuscope.serving.speculation import Guess
 
+Cost = Callable[[int, float, int, int, float], float] | IterationCost
 WAYS = [(name, policy) for name in engines() for policy in engine(name).policies or (None,)]
 
 
@@ -93,13 +96,16 @@ def _tried(seed: int) -> None:
         how = replace(how, scheduler="triton")
     room, count = _room(random, requests, how), int(random.integers(1, 4))
     route, prompts = str(random.choice(routers())), int(requests.input_tokens.sum())
+    cost: Cost = linear
+    if room.guess is None and how.scheduler not in ("static", "triton") and not seed % 3:
+        cost = joint(2 + seed % 4, graph_sizes=(1, 4, 8) if seed % 5 else ())
     if random.random() < 0.2:
-        group = Group(engine=how, limits=room, device_s=linear, replicas=count, route=route)
+        group = Group(engine=how, limits=room, cost=cost, replicas=count, route=route)
         link = Link("any", float(random.choice([1e5, 1e9])), 1e-6, 1000.0)
         record, rows, _ = serve_apart(requests, group, replace(group, replicas=2), link)
         prompts += len(requests)
     else:
-        record, rows, _ = serve_all(requests, how, room, linear, replicas=count, route=route)
+        record, rows, _ = serve_all(requests, how, room, cost, replicas=count, route=route)
     _checked(requests, room, record, rows, None if shared else prompts)
 
 

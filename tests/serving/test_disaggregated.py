@@ -21,7 +21,7 @@ LINK = Link("wire", 1e9, 1e-5, 1000.0)
 
 def group(replicas: int = 1, room: Limits | None = None, route: str = "round-robin") -> Group:
     return Group(
-        engine=bare(), limits=room or limits(), device_s=linear, replicas=replicas, route=route
+        engine=bare(), limits=room or limits(), cost=linear, replicas=replicas, route=route
     )
 
 

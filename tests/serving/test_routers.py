@@ -26,7 +26,7 @@ def replicas(loads: list[int], work: Work | None = None) -> Any:
 
 
 def test_all_are_there() -> None:
-    assert routers() == ("least-load", "prefix", "round-robin")
+    assert routers() == ("least-load", "least-waiting", "prefix", "round-robin")
     with pytest.raises(UnknownNameError, match="least-load"):
         router("least")
 
@@ -38,6 +38,14 @@ def test_round_robin_goes_round() -> None:
 
 def test_least_load_takes_the_shortest_queue() -> None:
     assert router("least-load").choose(0, replicas([3, 1, 2, 1])) == 1
+
+
+def test_least_waiting_counts_who_waits_four_times() -> None:
+    some = replicas([1, 0])
+    some[1].decoding = dict.fromkeys(range(3))
+    assert router("least-waiting").choose(0, some) == 1
+    some[1].decoding = dict.fromkeys(range(4))
+    assert router("least-waiting").choose(0, some) == 0
 
 
 def test_prefix_stays_with_its_beginning_until_the_load_is_uneven() -> None:

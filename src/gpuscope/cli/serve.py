@@ -61,6 +61,12 @@ def serve_command(
     ] = None,
     tp: Annotated[int | None, typer.Option(help=Text("Devices of a replica."))] = None,
     ep: Annotated[int, typer.Option(help=Text("Ranks that share the experts."))] = 1,
+    attention_dp: Annotated[
+        int,
+        typer.Option(
+            help=Text("Groups of --tp that attend to requests of their own, and share the experts.")
+        ),
+    ] = 1,
     replicas: Annotated[int | None, typer.Option(help=Text("Copies of the model."))] = None,
     dtype: Annotated[
         str, typer.Option(help=Text("Of the weights: bfloat16, fp8, fp4, int4."))
@@ -78,8 +84,11 @@ def serve_command(
         int | None, typer.Option(help=Text("Sequences at work, at most."))
     ] = None,
     router: Annotated[
-        str, typer.Option(help=Text("Which copy gets a request: round-robin, least-load, prefix."))
-    ] = "round-robin",
+        str | None,
+        typer.Option(
+            help=Text("Which copy gets a request: round-robin, least-load, least-waiting, prefix.")
+        ),
+    ] = None,
     prefill: Annotated[
         str | None, typer.Option(help=Text("Devices for the prompts, with --decode for the rest."))
     ] = None,
@@ -129,7 +138,8 @@ def serve_command(
     asked: dict[str, Any] = {
         "engine": engine, "rate": rate, "concurrency": _numbers(concurrency),
         "arrivals": arrivals, "input": input_, "output": output_, "requests": requests,
-        "seed": seed, "shared": shared, "slo": slo, "tp": tp, "ep": ep, "replicas": replicas,
+        "seed": seed, "shared": shared, "slo": slo, "tp": tp, "ep": ep,
+        "attention_dp": attention_dp, "replicas": replicas,
         "dtype": dtype, "kv_dtype": kv_dtype, "kv_blocks": kv_blocks, "router": router,
         "prefill": prefill, "decode": decode, "speculate": speculate, "policy": policy,
         "max_tokens": max_tokens, "max_sequences": max_sequences, "calibration": calibration,

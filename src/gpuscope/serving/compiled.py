@@ -14,6 +14,7 @@ from math import ceil, inf, sqrt
 import numpy as np
 from numba import njit
 
+from gpuscope.serving.batch import MOST_STEPS
 from gpuscope.serving.compiled_cost import Cost, device_s, host_busy_s, step_s, tables
 from gpuscope.serving.compiled_state import (
     BEHIND,
@@ -69,7 +70,6 @@ from gpuscope.serving.compiled_state import (
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.iteration import IterationCost
 from gpuscope.serving.record import ROW, Record
-from gpuscope.serving.replica import MOST_STEPS
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.schedulers import Beside, Limits
 
@@ -152,7 +152,7 @@ def _finish(z: State) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _see(z: State, working: bool) -> None:
-    """As `Replica._see`."""
+    """As `Replica.see`."""
     if not working and z.at[HEAD] == z.at[SEEN]:
         z.s[NOW] = max(z.s[NOW], z.times[2, z.at[SEEN]])
     planned = z.s[PLANNED] if working and z.at[OVERLAPS] else z.s[NOW]
@@ -272,7 +272,7 @@ def _stretch(z: State, cost: Cost, until: float) -> bool:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _steps_until(seconds: float, first: float, slope: float) -> int:
-    """As `replica.steps_until`."""
+    """As `batch.steps_until`."""
     if seconds <= 0:
         return 1
     if slope <= 1e-15:

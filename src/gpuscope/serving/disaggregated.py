@@ -20,10 +20,12 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Device
 from gpuscope.hardware.cluster import build_cluster
+from gpuscope.serving.batch import DeviceTime
 from gpuscope.serving.engine import Engine
-from gpuscope.serving.fleet import Arrivals, check_room, replica_for
+from gpuscope.serving.fleet import Arrivals, Worker, check_room, in_step, ranks_of, replica_for
+from gpuscope.serving.iteration import IterationCost
 from gpuscope.serving.record import SUMS, Record
-from gpuscope.serving.replica import DeviceTime, Replica
+from gpuscope.serving.replica import Replica
 from gpuscope.serving.requests import Ints, Requests
 from gpuscope.serving.routers import Router, router
 from gpuscope.serving.schedulers import Limits
@@ -92,31 +94,33 @@ class Group:
     """Equal replicas.
 
     Attributes:
-        engine, limits, device_s: of each.
+        engine, limits, cost: of each.
         replicas: how many.
         route: name of the router in front of them.
     """
 
     engine: Engine
     limits: Limits
-    device_s: DeviceTime
+    cost: DeviceTime | IterationCost
     replicas: int
     route: str = "round-robin"
 
     def made(self, work: Work) -> list[Replica]:
-        """Fresh replicas for some work."""
+        """Fresh replicas for some work, or their ranks."""
         check_room(self.limits, max(i + o for i, o in zip(work.inputs, work.outputs, strict=True)))
+        cost = self.cost
+        device_s = cost.device_s if isinstance(cost, IterationCost) else cost
         return [
-            replica_for(work, self.engine, self.limits, self.device_s, Record(0))
-            for _ in range(self.replicas)
+            replica_for(work, self.engine, self.limits, device_s, Record(0))
+            for _ in range(self.replicas * ranks_of(cost))
         ]
 
 
 def serve_apart(
     requests: Requests, prefill: Group, decode: Group, link: Link
 ) -> tuple[Record, list[Record], Ints]:
-    """Serve requests: what became of them, iterations of each replica (prefill's first), and which
-    decode replica, counted after prefill's, served which.
+    """Serve requests: what became of them, iterations of each replica or rank (prefill's first),
+    and which one that decodes, counted after prefill's, served which.
 
     Raises:
         DoesNotFitError: a request that keys and values have no room for.
@@ -129,10 +133,11 @@ def serve_apart(
     handed = _Handed(first, link, len(makers))
     coming = Arrivals(requests, prefill.engine.request_s)
     routes = router(prefill.route), router(decode.route)
-    while _one_event(coming, handed, makers, talkers, routes):
+    workers = (*in_step(makers, prefill.cost), *in_step(talkers, decode.cost))
+    while _one_event(coming, handed, makers, talkers, routes, workers):
         pass
     record = _joined(first.record, second.record, handed)
-    where = prefill.replicas + np.array(second.replica)
+    where = len(makers) + np.array(second.replica)
     return record, [each.rows for each in (*makers, *talkers)], where
 
 
@@ -163,15 +168,15 @@ def _one_event(
     makers: Sequence[Replica],
     talkers: Sequence[Replica],
     routes: tuple[Router, Router],
+    workers: Sequence[Worker],
 ) -> bool:
     """Whoever is furthest behind works, or the next request is sent; False: all is done."""
     until = min(coming.next_s(), handed.next_s())
-    behind = [each for each in (*makers, *talkers) if each.busy and each.now < until]
+    behind = [each for each in workers if each.busy and each.now < until]
     if behind:
         one = min(behind, key=lambda each: each.now)
         one.step(until)
-        while one.ended:
-            each = one.ended.pop(0)
+        for each in one.take_ended():
             at_s = one.record.finished[each]
             if one.work is handed.work:
                 handed.send(each, at_s - one.engine.reply_s, one.work.replica[each])

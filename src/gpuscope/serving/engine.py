@@ -28,7 +28,10 @@ class Engine:
         policies: that it can be set to, by the engine's own name, and their files.
         block_tokens: of keys and values.
         utilization: share of the memory that it takes, of what `share_of` says.
-        share_of, window_share, state_share: see `memory.Pools`.
+        share_of, window_share, state_share, counts_graphs: see `memory.Pools`.
+        rank_router: which of the ranks that attend apart gets a request.
+        ranks_share: their limits are parts of `max_tokens` and `max_sequences`.
+        ranks_reserve: of `reserve`, where they do.
         prefix_cache: whether equal beginnings are kept.
         graph_sizes: decode batches that have a graph; () rounds nothing.
         overlapped: the host prepares the next iteration while the device works on this one.
@@ -75,6 +78,10 @@ class Engine:
     share_of: str = "all"
     window_share: float = 0.0
     state_share: float = 0.0
+    counts_graphs: bool = True
+    rank_router: str = "round-robin"
+    ranks_share: bool = False
+    ranks_reserve: float = 1.0
     look_steps: int = 1
     token_s: float = 0.0
     serial_sequence_s: float = 0.0
@@ -101,6 +108,17 @@ class Engine:
                 Text("policy of {engine}", engine=self.called), name, tuple(self.policies)
             )
         return replace(self, scheduler=self.policies[wanted])
+
+    def of_rank(self, ranks: int) -> Engine:
+        """The profile of each of so many ranks that attend to requests of their own."""
+        if ranks == 1 or not self.ranks_share:
+            return self
+        return replace(
+            self, max_tokens=max(1, self.max_tokens // ranks),
+            max_sequences=max(1, self.max_sequences // ranks),
+            reserve=self.reserve * self.ranks_reserve,
+            reserve_least=self.reserve_least * self.ranks_reserve,
+        )  # fmt: skip
 
     def step_s(self, device_s: float, sequences: int, tokens: int) -> float:
         """An iteration, of what its device takes and what its host does."""

@@ -21,6 +21,7 @@ def room_for(
     tp: int,
     cache_bytes: float,
     blocks: int | None,
+    dp: int = 1,
 ) -> KvMemory:
     """Blocks that an engine finds room for on each of `tp` devices.
 
@@ -29,6 +30,7 @@ def room_for(
         engine: its limits and its share of the memory.
         cache_bytes: of one number of keys and values.
         blocks: the number where the user knows it.
+        dp: groups of the devices that attend to requests of their own.
 
     Raises:
         DoesNotFitError: says by how much, and which devices and dtypes would do.
@@ -37,11 +39,12 @@ def room_for(
     pools = Pools(
         share_of=engine.share_of, window_share=engine.window_share,
         state_share=engine.state_share, prefix_cache=engine.prefix_cache,
+        counts_graphs=engine.counts_graphs,
     )  # fmt: skip
 
     def room(kept: Quantization, tp: int) -> KvMemory:
         return kv_memory(
-            size, kept, device, tp=tp, utilization=engine.utilization,
+            size, kept, device, tp=tp, dp=dp, utilization=engine.utilization,
             max_tokens=engine.max_tokens, max_sequences=min(engine.max_sequences, 1024),
             block_tokens=engine.block_tokens, cache_bytes=cache_bytes, blocks=blocks,
             pools=pools,
@@ -62,7 +65,7 @@ def room_for(
             for kind in kinds_on(device)
             if kind.weight_bytes < kept.weight_bytes and fits(kind, tp)
         ]
-        more = (n for n in _DEVICES if n > tp and size.heads % n == 0)
+        more = (n for n in _DEVICES if n > tp and size.heads % (n // dp) == 0)
         wide = next((n for n in more if fits(kept, n)), None)
         if wide is not None:
             ways.insert(0, Text("--on {count}x{device} --tp {count}", count=wide, device=device.id))

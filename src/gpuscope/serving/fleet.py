@@ -11,10 +11,12 @@ import numpy as np
 
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError
+from gpuscope.serving.batch import DeviceTime
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.iteration import IterationCost
+from gpuscope.serving.lockstep import Lockstep
 from gpuscope.serving.record import Record
-from gpuscope.serving.replica import DeviceTime, Replica
+from gpuscope.serving.replica import Replica
 from gpuscope.serving.requests import Ints, Requests
 from gpuscope.serving.routers import Router, router
 from gpuscope.serving.schedulers import Limits
@@ -82,20 +84,34 @@ class Handed:
         """Nothing waits for it."""
 
 
-def drive(replicas: Sequence[Replica], coming: Arrivals | Handed, route: Router) -> Iterator[int]:
+Worker = Replica | Lockstep
+"""What has a clock of its own: a replica, or its ranks together."""
+
+
+def drive(
+    replicas: Sequence[Replica],
+    coming: Arrivals | Handed,
+    route: Router,
+    workers: Sequence[Worker] = (),
+) -> Iterator[int]:
     """Serve all that comes; yields each request at the moment when it is sent to a replica.
 
     A replica is never ahead of a request that is to be sent by more than the iteration that it is
     in; whoever is furthest behind works first.
+
+    Args:
+        replicas: to which requests are sent.
+        coming: these.
+        route: which goes where.
+        workers: where ranks go in step, these; each replica by itself by default.
     """
     while True:
         at_s = coming.next_s()
-        behind = [each for each in replicas if each.busy and each.now < at_s]
+        behind = [each for each in workers or replicas if each.busy and each.now < at_s]
         if behind:
             one = behind[0] if len(behind) == 1 else min(behind, key=lambda each: each.now)
             one.step(at_s)
-            while one.ended:
-                done = one.ended.pop(0)
+            for done in one.take_ended():
                 coming.freed(done, one.record.finished[done])
             continue
         if at_s == inf:
@@ -116,26 +132,42 @@ def serve_all(
     replicas: int = 1,
     route: str = "round-robin",
 ) -> tuple[Record, list[Record], Ints]:
-    """Serve requests on equal replicas.
+    """Serve requests on equal replicas, each of as many ranks as `cost` says.
 
     Returns:
-        What became of the requests, the iterations of each replica, and who served which.
+        What became of the requests, the iterations of each rank of each replica, and which of
+        these served which.
 
     Raises:
         DoesNotFitError: a request that keys and values have no room for.
     """
     check_room(limits, int((requests.input_tokens + requests.output_tokens).max()))
-    if replicas == 1 and isinstance(cost, IterationCost):
+    ranks = ranks_of(cost)
+    if replicas * ranks == 1 and isinstance(cost, IterationCost):
         quick = _compiled(requests, engine, limits, cost)
         if quick is not None:
             return quick[0], [quick[1]], np.zeros(len(requests), np.int64)
     device_s = cost.device_s if isinstance(cost, IterationCost) else cost
     work = Work(requests, engine, limits)
-    rows = [Record(0) for _ in range(replicas)]
+    rows = [Record(0) for _ in range(replicas * ranks)]
     fleet = [replica_for(work, engine, limits, device_s, each) for each in rows]
-    for _ in drive(fleet, Arrivals(requests, engine.request_s), router(route)):
+    coming = Arrivals(requests, engine.request_s)
+    for _ in drive(fleet, coming, router(route), in_step(fleet, cost)):
         pass
     return work.record, rows, np.array(work.replica)
+
+
+def ranks_of(cost: DeviceTime | IterationCost) -> int:
+    """Ranks of a replica that attend to requests of their own."""
+    return cost.ranks if isinstance(cost, IterationCost) else 1
+
+
+def in_step(fleet: Sequence[Replica], cost: DeviceTime | IterationCost) -> Sequence[Worker]:
+    """Ranks of the same replica together."""
+    ranks = ranks_of(cost)
+    if ranks == 1 or not isinstance(cost, IterationCost):
+        return fleet
+    return [Lockstep(fleet[at : at + ranks], cost) for at in range(0, len(fleet), ranks)]
 
 
 def replica_for(

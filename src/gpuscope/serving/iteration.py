@@ -4,6 +4,9 @@
              + near attention(the same, of no more than a reach of keys a query)
              + decode attention(sequences, sum of keys) + communication(tokens)
 
+Of ranks that attend to requests of their own it is the slowest one's, and what they do together:
+routed experts and the way there and back, by the tokens of all (`together_s`).
+
 `dense` and `communication` are priced on a grid of token counts by the kernel models and
 interpolated; attention likewise on grids of pairs, and of sequences and keys. A rank's kernels
 follow each other as those of a replayed graph do.
@@ -24,12 +27,20 @@ from gpuscope.serving.quantization import Quantization
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 """Grid of token counts; beyond it time grows as between the last two."""
 
+JOINT = (*TOKENS, 32768, 65536, 131072)
+"""The same, of tokens of several ranks."""
+
 LENGTHS = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 """Grid of prompts whose attention is priced."""
 
 KEYS = (128, 256, 512, 1024, 2048, 4096, 8192, 32768, 131072)
 SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Grid of decoding: keys of a sequence, sequences."""
+
+
+Sums = tuple[int, float, int, int, float]
+"""Of a batch: prompt tokens, their query-key pairs, prompts that end in it, sequences that decode,
+keys that these read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,9 @@ class Curve:
         at = min(max(bisect_right(self.x, x) - 1, 0), len(self.x) - 2)
         low, high = self.x[at], self.x[at + 1]
         return self.y[at] + (self.y[at + 1] - self.y[at]) * (x - low) / (high - low)
+
+
+NOTHING = Curve((0.0, 1.0), (0.0, 0.0))
 
 
 def rising(x: Sequence[float], y: Sequence[float]) -> Curve:
@@ -64,6 +78,7 @@ class IterationCost:
         near_s: by pairs of which a query has no more than `reach`: windows, chosen keys; by tokens
             where that is 1, as linear attention goes. reach: 0: there is no such block.
         launches: kernels of an iteration with prompts, where each is launched by the host.
+        joint_s: by tokens of all ranks that attend apart; `ranks` of them, 1 for none.
         graph_sizes: decode batches that have a graph: a batch is rounded up.
         scale: on all device time, fitted for an engine.
         spread: relative 80 % half-width of device time.
@@ -74,9 +89,11 @@ class IterationCost:
     link_s: Curve
     prefill_s: Curve
     decode: tuple[Curve, ...]
-    near_s: Curve = Curve((0.0, 1.0), (0.0, 0.0))
+    near_s: Curve = NOTHING
     reach: int = 0
     launches: int = 0
+    joint_s: Curve = NOTHING
+    ranks: int = 1
     graph_sizes: tuple[int, ...] = ()
     scale: float = 1.0
     spread: float = 0.15
@@ -120,6 +137,24 @@ class IterationCost:
         tokens = prefill + sequences if prefill else self.rounded(sequences)
         if not tokens:
             return 0.0
+        return self.scale * self._own_s(tokens, (prefill, pairs, sampled, sequences, keys))
+
+    def together_s(self, batches: Sequence[Sums]) -> float:
+        """Device time of an iteration of all ranks, those without work included.
+
+        Where all fit a captured size, each runs as the largest does (vllm/v1/worker/dp_utils.py);
+        a rank without work runs one token.
+        """
+        tokens = [max(prefill + sequences, 1) for prefill, _, _, sequences, _ in batches]
+        most = max(tokens)
+        if self.graph_sizes and most <= self.graph_sizes[-1]:
+            tokens = [self.rounded(most)] * len(tokens)
+        slowest = max(map(self._own_s, tokens, batches))
+        return self.scale * (slowest + self.joint_s(sum(tokens)))
+
+    def _own_s(self, tokens: int, batch: Sums) -> float:
+        """Of a batch that runs as so many tokens, not scaled."""
+        prefill, pairs, sampled, sequences, keys = batch
         by_tokens, by_rows = self._known
         rows = sampled + sequences or 1
         if tokens not in by_tokens:
@@ -131,7 +166,7 @@ class IterationCost:
             seconds += self.prefill_s(pairs)
             if self.reach:
                 seconds += self.near_s(min(pairs, float(prefill * self.reach)))
-        return self.scale * (seconds + self.decode_attention_s(sequences, keys))
+        return seconds + self.decode_attention_s(sequences, keys)
 
 
 @lru_cache(maxsize=64)
@@ -143,13 +178,14 @@ def iteration_cost(
     ep: int = 1,
     cache_bytes: float = 2.0,
     calibration: Calibration | None = None,
+    dp: int = 1,
 ) -> IterationCost:
-    """Price a model's iterations on `tp` devices of a cluster."""
-    made = Priced(size, kept, cluster, tp, ep, cache_bytes, calibration)
+    """Price a model's iterations on `tp` devices of a cluster, in `dp` groups that attend apart."""
+    made = Priced(size, kept, cluster, tp, ep, cache_bytes, calibration, dp)
     near = (
         rising([pairs(n, made.reach) for n in LENGTHS], [made.near_s(n) for n in LENGTHS])
         if made.reach
-        else Curve((0.0, 1.0), (0.0, 0.0))
+        else NOTHING
     )
     return IterationCost(
         dense_s=rising(TOKENS, [made.blocks_s(tokens) for tokens in TOKENS]),
@@ -161,6 +197,8 @@ def iteration_cost(
         near_s=near,
         reach=made.reach,
         launches=made.launches(),
+        joint_s=rising(JOINT, [made.joint_s(tokens) for tokens in JOINT]) if dp > 1 else NOTHING,
+        ranks=dp,
         decode=tuple(rising(KEYS, [made.decode_s(n, keys) for keys in KEYS]) for n in SEQUENCES),
         spread=made.spread,
     )

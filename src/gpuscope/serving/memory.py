@@ -4,7 +4,9 @@
 
 Engines differ in what the share is of (`Engine.share_of`): vLLM's is of all memory; SGLang's holds
 weights and keys, and all else lives in the rest (`mem_fraction_static`); TensorRT-LLM's is of what
-weights, activations and graphs leave (`KvCacheConfig.free_gpu_memory_fraction`).
+weights, activations and graphs leave (`KvCacheConfig.free_gpu_memory_fraction`). Graphs are
+captured after the blocks were counted, and take what the share leaves, unless the engine reckons
+with them before (`Engine.counts_graphs`): vLLM does since 0.21.
 
 vLLM measures the peak by running a batch of `max_num_batched_tokens` (v1/worker/gpu_worker.py,
 `determine_available_memory`) and takes what is left of `gpu_memory_utilization` x total. The peak
@@ -55,12 +57,14 @@ class Pools:
         window_share: tokens of the windows' own pool, for each of the others'; 0: one pool.
         state_share: of the room, for states; 0: one pool.
         prefix_cache: whether equal beginnings are kept.
+        counts_graphs: whether room is left for captured graphs before blocks are counted.
     """
 
     share_of: str = "all"
     window_share: float = 0.0
     state_share: float = 0.0
     prefix_cache: bool = True
+    counts_graphs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +121,19 @@ def state_bytes(size: TransformerSize, tp: int) -> float:
     return sum(map(size.is_linear, range(size.layers))) * (state + window)
 
 
-def weights_bytes(size: TransformerSize, kept: Quantization, tp: int) -> float:
-    """Of one rank: embedding and output layer in 2 bytes, all else as kept."""
+def weights_bytes(size: TransformerSize, kept: Quantization, tp: int, dp: int = 1) -> float:
+    """Of one rank: embedding and output layer in 2 bytes, all else as kept.
+
+    Of `dp` groups of ranks that attend apart, each has all but the routed experts.
+    """
     ends = size.vocabulary * size.hidden * (1 if size.tied else 2)
     mixers = sum(map(size.mixer_parameters, range(size.layers))) if size.experts else 0
     rest = size.parameters - ends - mixers
     kinds = 2.0 * ends + kept.of_mixer().weight_bytes * mixers + kept.weight_bytes * rest
-    return kinds / tp
+    if dp == 1:
+        return kinds / tp
+    routed = kept.weight_bytes * size.routed_parameters
+    return (kinds - routed) / (tp / dp) + routed / tp
 
 
 def _groups(size: TransformerSize) -> tuple[int, int]:
@@ -143,6 +153,7 @@ def kv_memory(
     device: Device,
     *,
     tp: int = 1,
+    dp: int = 1,
     utilization: float = 0.9,
     max_tokens: int = 8192,
     max_sequences: int = 256,
@@ -155,6 +166,7 @@ def kv_memory(
 
     Args:
         size, kept, device, tp: what is served, on how many devices.
+        dp: groups of these that attend to requests of their own.
         utilization: share of the memory that the engine takes.
         max_tokens, max_sequences: of one iteration.
         block_tokens: tokens of a block.
@@ -166,17 +178,20 @@ def kv_memory(
         DoesNotFitError: weights and activations leave nothing; says by how much.
     """
     pools = pools or Pools()
+    weights = weights_bytes(size, kept, tp, dp)
+    ranks, tp = tp, tp // dp
     one = layer_bytes(size, tp, cache_bytes)
     grow, windows = _groups(size)
     near = sum(map(size.is_near, range(size.layers)))
     each = one * (grow + pools.window_share * near if windows and pools.window_share else grow)
-    weights = weights_bytes(size, kept, tp)
     wide = max((2 if size.gated else 1) * ceil(size.ffn / tp), 3 * size.hidden)
     if size.experts is not None:
         wide = max(wide, size.experts.chosen * size.hidden)
     scores = 4.0 * max_sequences * ceil(size.vocabulary / tp)
     activations = 2.0 * max_tokens * (2 * size.hidden + 1.5 * wide) + scores
-    used = weights + activations + CONTEXT_BYTES + GRAPHS_BYTES
+    if dp > 1:  # tokens of all ranks, before and after the experts
+        activations += 2.0 * 2 * max_tokens * ranks * size.hidden
+    used = weights + activations + CONTEXT_BYTES + GRAPHS_BYTES * pools.counts_graphs
     total = device.memory_usable_bytes
     room = {
         "all": utilization * total - used,

@@ -5,6 +5,10 @@ the cache, attention, output product, sum over ranks; norm, gate and up in one p
 down product, sum over ranks. Attention and sums are priced apart (`gpuscope.serving.iteration`):
 attention depends on lengths, the rest on the number of tokens alone. Sharding is Megatron's:
 columns, then rows. Blocks of linear attention have no such part: their scan goes by tokens, too.
+
+Where ranks attend to requests of their own (attention in data parallel), routed experts work on the
+tokens of all of them, and are a program of their own (`routed`); shared experts and blocks without
+experts stay with each group's own tokens.
 """
 
 from __future__ import annotations
@@ -33,17 +37,23 @@ class Block:
     Args:
         size: the model.
         kept: how its weights are stored.
-        tp: ranks that share every matrix.
-        ep: ranks that share the experts; 1: each expert is cut as other matrices are.
+        tp: ranks that share the model.
+        ep: ranks that share the experts; 1: each expert is cut among all.
+        dp: groups of these that share all else, with tokens of their own.
     """
 
-    def __init__(self, size: TransformerSize, kept: Quantization, tp: int = 1, ep: int = 1) -> None:
-        self.size, self.kept, self.tp, self.ep = size, kept, tp, ep
+    def __init__(
+        self, size: TransformerSize, kept: Quantization, tp: int = 1, ep: int = 1, dp: int = 1
+    ) -> None:
+        self.size, self.kept, self.tp, self.ep = size, kept, tp // dp, ep
+        self.cut, self.apart = tp // ep, dp > 1
         self._made: list[Op] = []
         self._storage = 0
 
     def layer(self, tokens: int, experts: bool, linear: bool = False) -> tuple[Op, ...]:
         """A block for that many tokens, what goes by keys and sums over ranks left out.
+
+        Routed experts are left out where they work on others' tokens, too.
 
         Args:
             tokens: worked on.
@@ -69,6 +79,13 @@ class Block:
             self._experts(tokens, size.experts)
         else:
             self._feed_forward(tokens, ceil(size.ffn / self.tp))
+        return tuple(self._made)
+
+    def routed(self, tokens: int) -> tuple[Op, ...]:
+        """The experts that are hit, for so many tokens of all ranks together."""
+        self._made = []
+        if self.size.experts is not None:
+            self._routed(tokens, self.size.experts)
         return tuple(self._made)
 
     def _attention(self, tokens: int) -> None:
@@ -151,25 +168,31 @@ class Block:
         self._product(tokens, ffn, self.size.hidden)
 
     def _experts(self, tokens: int, experts: Experts) -> None:
-        """Router, choice, the products of the experts that are hit, the weighted sum."""
-        hidden, wide = self.size.hidden, 2 if self.size.gated else 1
-        own = ceil(experts.count / self.ep)
-        ffn = ceil(experts.ffn / (self.tp // self.ep))
-        pairs = ceil(tokens * experts.chosen / self.ep)
-        hit = max(1, min(own, round(own * (1 - (1 - experts.chosen / experts.count) ** tokens))))
+        """Router and choice, routed and shared experts."""
+        hidden = self.size.hidden
         self._add(
             "aten::mm",
             (dense(tokens, hidden), self._weight(hidden, experts.count, "bfloat16")),
             (dense(tokens, experts.count),),
         )
         self._pass("aten::mul", tokens, experts.count)
+        if not self.apart:
+            self._routed(tokens, experts)
+        if experts.shared_ffn:
+            self._feed_forward(tokens, ceil(experts.shared_ffn / self.tp))
+
+    def _routed(self, tokens: int, experts: Experts) -> None:
+        """The products of the experts that are hit, the weighted sum."""
+        hidden, wide = self.size.hidden, 2 if self.size.gated else 1
+        own = ceil(experts.count / self.ep)
+        ffn = ceil(experts.ffn / self.cut)
+        pairs = ceil(tokens * experts.chosen / self.ep)
+        hit = max(1, min(own, round(own * (1 - (1 - experts.chosen / experts.count) ** tokens))))
         self._pass("aten::mul", pairs, hidden)
         self._grouped(pairs, hit, hidden, wide * ffn)
         self._pass("aten::mul", pairs, ffn, two=self.size.gated)
         self._grouped(pairs, hit, ffn, hidden)
         self._pass("aten::mul", pairs, hidden)
-        if experts.shared_ffn:
-            self._feed_forward(tokens, ceil(experts.shared_ffn / self.tp))
 
     def _grouped(self, rows: int, groups: int, depth: int, wide: int) -> None:
         """One launch for all experts that are hit, as engines' own kernels do it: a batch of equal

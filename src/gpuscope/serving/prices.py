@@ -15,7 +15,7 @@ from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Calibration, Cluster, calibration_for
 from gpuscope.program.models.parallel.size import LinearAttention, TransformerSize
-from gpuscope.program.types import Op, ProcessGroup, Program
+from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
 from gpuscope.serving.operators import Block, dense, kinds_of
 from gpuscope.serving.quantization import Quantization
 
@@ -25,6 +25,10 @@ SUMS = (
     "symm_mem::two_shot_all_reduce_",
 )
 """Ways to sum over ranks; engines have kernels of their own for short ones, as PyTorch does."""
+
+GATHER = "_c10d_functional::all_gather_into_tensor"
+SCATTER = "_c10d_functional::reduce_scatter_tensor"
+"""Tokens of ranks that attend apart, to the experts and back."""
 
 EAGER_TOKENS = 1024
 """Of the prompt whose launches are counted."""
@@ -45,12 +49,14 @@ class Priced:
         ep: int,
         cache_bytes: float,
         calibration: Calibration | None,
+        dp: int = 1,
     ) -> None:
-        self.size, self.tp, self.cluster, self.cache_bytes = size, tp, cluster, cache_bytes
+        self.size, self.cluster, self.cache_bytes = size, cluster, cache_bytes
+        self.ranks, self.tp, self.dp = tp, tp // dp, dp
         self.device = cluster.device
         self.calibration = calibration or calibration_for(self.device)
         self.constants = Constants(self.calibration)
-        self.block = Block(size, kept, tp, ep)
+        self.block = Block(size, kept, tp, ep, dp)
         self.kinds = Counter(kinds_of(size))
         self.linear = sum(map(size.is_linear, range(size.layers)))
         self.near = sum(map(size.is_near, range(size.layers)))
@@ -99,27 +105,50 @@ class Priced:
         return [kernel for op in costed.ops for kernel in op.kernels], costed.kernel_gap_s
 
     def link_s(self, tokens: int) -> float:
-        """Two sums over ranks a block, by the quickest way that engines have."""
+        """Two sums over ranks a block, by the quickest way that engines have.
+
+        Where routed experts work on the tokens of all ranks, theirs is part of `joint_s`.
+        """
         if self.tp == 1:
             return 0.0
         x = dense(tokens, self.size.hidden)
-        group = ProcessGroup("tp", "tp", tuple(range(self.tp)))
-        quickest = inf
-        for name in SUMS:
-            if name.startswith("symm") and self.cluster.scale_up_domain_devices < self.tp:
-                continue
-            work = Work(
-                Op(0, name, inputs=(x,), outputs=(x,), group=0),
-                self.device,
-                self.constants,
-                cluster=self.cluster,
-                group=group,
-                rank=0,
-            )
-            model = model_for(name)
-            if model is not None:
-                quickest = min(quickest, sum(kernel.duration_s for kernel in model(work)))
-        return 2.0 * self.size.layers * quickest
+        ways = (
+            name
+            for name in SUMS
+            if not name.startswith("symm") or self.cluster.scale_up_domain_devices >= self.tp
+        )
+        quickest = min(self._moved_s(name, x, x, self.tp) for name in ways)
+        sums = 2.0 * self.size.layers - (self._mixtures if self.dp > 1 else 0)
+        return sums * quickest
+
+    def joint_s(self, tokens: int) -> float:
+        """Routed experts of all blocks, for the tokens of all ranks together.
+
+        These are gathered before, and scattered with their sums after, as engines do it unless told
+        otherwise (vLLM's all2all_backend is "allgather_reducescatter").
+        """
+        whole = dense(tokens, self.size.hidden)
+        part = dense(ceil(tokens / self.ranks), self.size.hidden)
+        moved = self._moved_s(GATHER, part, whole, self.ranks)
+        moved += self._moved_s(SCATTER, whole, part, self.ranks)
+        return self._mixtures * (self._run(self.block.routed(tokens)) + moved)
+
+    @property
+    def _mixtures(self) -> int:
+        """Blocks with experts."""
+        return sum(count for (experts, _), count in self.kinds.items() if experts)
+
+    def _moved_s(self, name: str, sent: TensorSpec, got: TensorSpec, ranks: int) -> float:
+        """A collective operation; infinite where it has no model."""
+        model = model_for(name)
+        if model is None:
+            return inf
+        group = ProcessGroup("tp", "tp", tuple(range(ranks)))
+        op = Op(0, name, inputs=(sent,), outputs=(got,), group=0)
+        work = Work(
+            op, self.device, self.constants, cluster=self.cluster, group=group, rank=0
+        )  # fmt: skip
+        return sum(kernel.duration_s for kernel in model(work))
 
     def prefill_s(self, length: int) -> float:
         """What goes by all pairs of a whole prompt's queries and keys, all blocks."""

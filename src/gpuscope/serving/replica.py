@@ -12,23 +12,17 @@ behind (`told`). All times are seconds from the start.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from heapq import heappop, heappush
-from math import ceil, inf, sqrt
+from math import inf
 
 from gpuscope.serving.asking import Asking
+from gpuscope.serving.batch import MOST_STEPS, Batch, DeviceTime, steps_until
 from gpuscope.serving.blocks import Blocks
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.growth import Growing, Growth
 from gpuscope.serving.record import Record
 from gpuscope.serving.schedulers import Limits, Plan, View, policy
 from gpuscope.serving.work import Work
-
-DeviceTime = Callable[[int, float, int, int, float], float]
-"""(prompt tokens, their query-key pairs, prompts that end, sequences that decode, their keys)"""
-
-MOST_STEPS = 4096
-"""Of a stretch: its end is a straight line away."""
 
 
 class Replica:
@@ -64,7 +58,7 @@ class Replica:
         self.partial: dict[int, None] = {}
         self.decoding: dict[int, None] = {}  # in order of admission
         self.ends: list[tuple[int, int]] = []
-        self.ended: list[int] = []  # since somebody asked
+        self.ended: list[int] = []
         self.step_count = 0
         self.keys = 0
         self.to_come = 0  # tokens of those that decode
@@ -90,26 +84,44 @@ class Replica:
         self.work.left_at[each] = intended
         self.late.append((self.clear if self.clear > self.now else now, each))
 
+    @property
+    def working(self) -> bool:
+        """Whether anything is at work."""
+        return bool(self.partial or self.decoding)
+
     def step(self, until: float) -> None:
         """One event: an iteration with prompts, or a stretch of decoding that ends by `until`."""
-        working = bool(self.partial or self.decoding)
-        self.barred = self.barred and working
-        self._see(working)
+        if not self.working and not self.waiting and self.late:
+            self.now = max(self.now, self.late[0][0])
+        self.see(self.working)
+        batch = self.begin(until)
+        if batch is None:
+            return
+        if batch.tokens:
+            self._iterate(batch)
+        else:
+            self._stretch(until)
+
+    def begin(self, until: float) -> Batch | None:
+        """What the next iteration works on, admitted; None: something was put off, or waits."""
+        self.barred = self.barred and self.working
         waiting = self.waiting and not self.barred
         chosen = self._planned() if waiting or self.partial else Plan(())
-        if chosen.chunks:
-            self._iterate(chosen)
-        elif self.decoding:
-            self._stretch(until)
+        decoding = len(self.decoding) if chosen.decode or not chosen.chunks else 0
+        if decoding and not self._room(1):
+            self._preempt()
+        elif chosen.chunks:
+            return self._taken(chosen, decoding)
+        elif decoding:
+            return Batch(decoding)
         elif chosen.wake_s is not None:
             self.now = max(self.now, min(until, chosen.wake_s))
-        else:
+        elif self.partial:
             self._preempt()  # half-done prompts hold all blocks
+        return None
 
-    def _see(self, working: bool) -> None:
+    def see(self, working: bool) -> None:
         """Who had come when the next iteration was planned can be in it."""
-        if not working and not self.waiting and self.late:
-            self.now = max(self.now, self.late[0][0])
         if working and (self.step_count - self.looks) % self.engine.look_steps:
             return
         planned = self.planned if working and self.engine.overlapped else self.now
@@ -124,6 +136,11 @@ class Replica:
         busy = tokens * self.engine.token_s
         self.told = max(max(self.told, first_end) + steps * busy, self.now + busy)
         self.clear, self.planned = self.told - busy, last_begun
+
+    def take_ended(self) -> list[int]:
+        """Requests that have ended since somebody asked."""
+        ended, self.ended = self.ended, []
+        return ended
 
     # -- one iteration with prompts ------------------------------------------------------------
 
@@ -149,48 +166,58 @@ class Replica:
             )
         )
 
-    def _iterate(self, chosen: Plan) -> None:
-        """Work on prompts, beside what decodes where the policy says so."""
-        decoding = len(self.decoding) if chosen.decode else 0
-        if decoding and not self._room(1):
-            self._preempt()
-            return
-        tokens, pairs, ended = 0, 0.0, []
-        work, prefill, worked = self.work, self.record.prefill, list[int]()
+    def _taken(self, chosen: Plan, decoding: int) -> Batch:
+        """The prompts of a plan, admitted, their blocks taken."""
+        batch, work = Batch(decoding), self.work
         for each, chunk in chosen.chunks:
             if each not in self.partial:
                 self._admit(each)
             have = work.done[each]
-            pairs += chunk * have + chunk * (chunk + 1) / 2
+            batch.pairs += chunk * have + chunk * (chunk + 1) / 2
             self.blocks.take(self.asking.need(each, chunk))
             work.done[each] = have + chunk
-            tokens += chunk
-            worked.append(each)
+            batch.tokens += chunk
+            batch.worked.append(each)
             if have + chunk < work.goal[each]:
                 break  # cut, or what the plan found in the cache had to make room in the meantime
-            ended.append(each)
-        count = len(worked)
-        device = self.iteration_s(tokens, pairs, len(ended), decoding)
-        took = self.engine.step_s(device, decoding + count, tokens)
-        begun = self.now
-        self.now += took
-        for each in worked:
-            prefill[each] += took
+            batch.ended.append(each)
+        return batch
+
+    def _iterate(self, batch: Batch) -> None:
+        """Work on prompts, beside what decodes where the policy says so."""
+        decoding, ended = batch.decoding, len(batch.ended)
+        device = self.iteration_s(batch.tokens, batch.pairs, ended, decoding)
         alone = self.iteration_s(0, 0.0, 0, decoding) if decoding else 0.0
+        self.worked(batch, self.engine.step_s(device, batch.sequences, batch.tokens), device, alone)
+
+    def worked(self, batch: Batch, took: float, device: float, alone: float) -> None:
+        """An iteration is over.
+
+        Args:
+            batch: of it.
+            took: it lasted.
+            device: of that, the device's work.
+            alone: of that, without any prompts.
+        """
+        decoding, begun = batch.decoding, self.now
+        self.now += took
+        prefill = self.record.prefill
+        for each in batch.worked:
+            prefill[each] += took
         rest = took - device
-        self.totals[0] += alone
+        self.totals[0] += alone if decoding else 0.0
         self.totals[1] += rest if decoding else 0.0
         self.totals[2] += took - alone - rest if decoding else took
         if decoding:
             self._advance(1)
         self.looks = self.step_count
-        self._tell(decoding + len(ended), self.now, begun)
-        for each in ended:
+        self._tell(decoding + len(batch.ended), self.now, begun)
+        for each in batch.ended:
             self._begin_decoding(each)
         self.barred = False
         self._finish()
-        host = self.engine.host_busy_s(decoding + count, tokens)
-        self._row(begun, 1, device, host, tokens, decoding)
+        host = self.engine.host_busy_s(batch.sequences, batch.tokens)
+        self._row(begun, 1, device, host, batch.tokens, decoding)
 
     @property
     def step_tokens(self) -> int:
@@ -247,15 +274,30 @@ class Replica:
 
     def _stretch(self, until: float) -> None:
         """Decode until something changes."""
-        if not self._room(1):
-            self._preempt()
-            return
-        sequences = len(self.decoding)
-        once = self.barred or (self.policy.restless and self.waiting)
-        steps = 1 if once else min(self.ends[0][0] - self.step_count, MOST_STEPS)
-        steps = self._roomy(max(steps, 1))
+        sequences, steps = len(self.decoding), self.most_steps()
         first = self._decode_s(0)
         slope = (self._decode_s(steps) - first) / steps
+        steps = self.steps_by(until, steps, first, slope)
+        device = steps * self.device_s(
+            0, 0.0, 0, sequences, self.keys + sequences * (steps + 1) / 2
+        )
+        self.decoded(steps, first, slope, device)
+
+    def most_steps(self) -> int:
+        """Of a stretch: until a sequence ends, or blocks run out."""
+        once = self.barred or (self.policy.restless and self.waiting)
+        steps = 1 if once else min(self.ends[0][0] - self.step_count, MOST_STEPS)
+        return self._roomy(max(steps, 1))
+
+    def steps_by(self, until: float, steps: int, first: float, slope: float) -> int:
+        """Of a stretch of so many, those before who comes by `until`, or is late, can be planned.
+
+        Args:
+            until: when the next request comes.
+            steps: at most.
+            first: what the first iteration takes.
+            slope: by how much longer each takes than the one before.
+        """
         if until < inf and not self.waiting:  # behind one that finds no room, none is admitted
             steps = min(steps, steps_until(until - self.now, first, slope))
         if self.late:  # until an iteration begins when it can be planned
@@ -263,11 +305,12 @@ class Replica:
             more = steps_until(rest, first, slope) + self.engine.overlapped if rest > 0 else 1
             more += (self.looks - self.step_count - more) % self.engine.look_steps
             steps = min(steps, more)
+        return steps
+
+    def decoded(self, steps: int, first: float, slope: float, device: float) -> None:
+        """A stretch is over; its device time is that of all steps."""
+        sequences, begun = len(self.decoding), self.now
         took = steps * first + slope * steps * (steps - 1) / 2
-        device = steps * self.device_s(
-            0, 0.0, 0, sequences, self.keys + sequences * (steps + 1) / 2
-        )
-        begun = self.now
         self.now += took
         last_begun = self.now - (first + slope * (steps - 1))
         self._tell(sequences, begun + first, last_begun, steps)
@@ -390,13 +433,3 @@ class Replica:
              len(self.waiting) + len(self.late), self.row_preemptions)
         )  # fmt: skip
         self.row_preemptions = 0
-
-
-def steps_until(seconds: float, first: float, slope: float) -> int:
-    """Iterations until that time has passed: the sum of a straight line."""
-    if seconds <= 0:
-        return 1
-    if slope <= 1e-15:
-        return max(1, ceil(seconds / first))
-    b = first - slope / 2
-    return max(1, ceil((-b + sqrt(b * b + 2 * slope * seconds)) / slope))

@@ -13,6 +13,7 @@ from gpuscope.document.text import Text, sentences
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.serving.apart import check_apart
 from gpuscope.serving.disaggregated import Group, Link, link_between, serve_apart
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.fitting import room_for
@@ -42,8 +43,9 @@ class Deployment:
         tp, replicas: how its devices are used.
         memory: for keys and values, of each replica.
         cost: of an iteration.
-        router: which replica a request goes to.
+        router: which replica, or rank that attends apart, a request goes to.
         guess: how tokens are drafted; None: they are not.
+        dp: groups of a replica's devices that attend to requests of their own.
         prefill: works on the prompts, where other devices do; its router is this one's, too.
         link: that their keys and values go over.
     """
@@ -59,6 +61,7 @@ class Deployment:
     cost: IterationCost
     router: str = "round-robin"
     guess: Guess | None = None
+    dp: int = 1
     prefill: Deployment | None = None
     link: Link | None = None
 
@@ -68,6 +71,11 @@ class Deployment:
         cluster = self.cluster
         own = f"{cluster.n_devices}x{cluster.device.id}".removeprefix("1x")
         return own if self.prefill is None else f"{self.prefill.devices} + {own}"
+
+    @property
+    def ranks(self) -> int:
+        """With requests of their own, of all replicas."""
+        return self.replicas * self.dp
 
     @property
     def limits(self) -> Limits:
@@ -99,10 +107,11 @@ def deploy(
     dtype: str = "bfloat16",
     tp: int | None = None,
     ep: int = 1,
+    dp: int = 1,
     replicas: int | None = None,
     cache_bytes: float = 2.0,
     kv_blocks: int | None = None,
-    router: str = "round-robin",
+    router: str | None = None,
     guess: Guess | None = None,
     calibration: Calibration | None = None,
 ) -> Deployment:
@@ -115,10 +124,12 @@ def deploy(
         dtype: of the weights: bfloat16, fp8, fp4, int4.
         tp: devices of a replica; all of them by default.
         ep: ranks that share the experts, of the `tp`.
+        dp: groups of the `tp` that attend to requests of their own, and share the experts.
         replicas: copies; as many as the devices hold by default.
         cache_bytes: of one number of the keys and values.
         kv_blocks: where known (the engine logs it).
-        router: which replica a request goes to.
+        router: which replica, or rank that attends apart, a request goes to; in turn, or as the
+            engine itself shares them among ranks, by default.
         guess: how tokens are drafted.
         calibration: of the device; the catalogue's by default.
 
@@ -130,29 +141,32 @@ def deploy(
     """
     tp = tp or max(1, cluster.n_devices // (replicas or 1))
     replicas = replicas or max(1, cluster.n_devices // max(tp, 1))
-    _check_split(model, size, cluster, tp, ep, replicas)
+    _check_split(model, size, cluster, tp, ep, dp, replicas)
+    if dp > 1:
+        check_apart(model, size, engine, tp, dp, guess)
+        engine = engine.of_rank(dp)
     kept = quantization(dtype, cluster.device)
     if cache_bytes == 1.0 and not cluster.device.supports("fp8"):
         told = Text("{device} has no fp8: keys and values are stored in it, and widened when read.",
                     device=cluster.device.name)  # fmt: skip
         kept = replace(kept, note=sentences(kept.note, told))
-    memory = room_for(size, kept, cluster.device, engine, tp, cache_bytes, kv_blocks)
+    memory = room_for(size, kept, cluster.device, engine, tp, cache_bytes, kv_blocks, dp)
     if memory.max_sequences is not None:
         engine = replace(engine, max_sequences=min(engine.max_sequences, memory.max_sequences))
-    cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration)
+    cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration, dp)
     engine = replace(engine, host_prompt_s=engine.eager_s * cost.launches)
     cost = replace(cost, graph_sizes=engine.graph_sizes, scale=engine.device_scale)
     return Deployment(
         model=model, size=size, kept=kept, engine=engine, cluster=cluster, tp=tp,
-        replicas=replicas, memory=memory, cost=cost, router=router_named(router),
-        guess=guess,
+        replicas=replicas, memory=memory, cost=cost, guess=guess, dp=dp,
+        router=router_named(router or (engine.rank_router if dp > 1 else "round-robin")),
     )  # fmt: skip
 
 
 def _check_split(
-    model: str, size: TransformerSize, cluster: Cluster, tp: int, ep: int, replicas: int
+    model: str, size: TransformerSize, cluster: Cluster, tp: int, ep: int, dp: int, replicas: int
 ) -> None:
-    if tp < 1 or size.heads % tp:
+    if tp < 1 or (dp == 1 and size.heads % tp):
         raise InvalidValueError(
             Text("--tp {tp} does not divide the {heads} heads of {model}.", tp=tp,
                  heads=size.heads, model=model),
@@ -220,7 +234,7 @@ def apart(prefill: Deployment, decode: Deployment) -> Deployment:
 
 def _group(found: Deployment) -> Group:
     return Group(
-        engine=found.engine, limits=found.limits, device_s=found.cost.device_s,
+        engine=found.engine, limits=found.limits, cost=found.cost,
         replicas=found.replicas, route=found.router,
     )  # fmt: skip
 
@@ -236,13 +250,17 @@ def _run(found: Deployment, requests: Requests) -> tuple[Record, list[Record], I
         )  # fmt: skip
     whole, made = Record(len(requests)), []
     where = np.arange(len(requests)) % found.replicas
+    served = where * found.dp  # by the first rank of each
     for at in range(min(found.replicas, len(requests))):
         rows = np.flatnonzero(where == at)
         part = part_of(requests, rows, found.replicas, at)
-        record, own, _ = serve_all(part, found.engine, found.limits, found.cost)
+        record, own, rank = serve_all(
+            part, found.engine, found.limits, found.cost, route=found.router
+        )
         whole.put(rows, record)
+        served[rows] += rank
         made += own
-    return whole, made, where
+    return whole, made, served
 
 
 def _serving(
@@ -278,11 +296,11 @@ def _serving(
         found.devices,
         served,
         settings={
-            "tp": found.tp, "replicas": found.replicas, "dtype": found.kept.name,
-            "max_sequences": found.engine.max_sequences,
+            "tp": found.tp, "attention_dp": found.dp, "replicas": found.replicas,
+            "dtype": found.kept.name, "max_sequences": found.engine.max_sequences,
             "preferred": ",".join(map(str, found.engine.sizes)),
             "delay_us": round(found.engine.delay_s * 1e6),
-            "prefill_replicas": found.prefill.replicas if found.prefill else 0,
+            "prefill_replicas": found.prefill.ranks if found.prefill else 0,
             "concurrency": requests.concurrency, "seed": requests.seed, "load": requests.name,
         },
         iterations=iterations_of(rows),
@@ -326,7 +344,7 @@ def _notes(found: Deployment) -> tuple[str, ...]:
 def _energy_j(found: Deployment, made: Serving) -> float | None:
     """Board power while the device works, at rest else: an upper estimate of what it draws."""
     rows, lasts_s = made.iterations, float(np.nanmax(made.served.finished_s))
-    first = found.prefill.replicas if found.prefill else 0
+    first = found.prefill.ranks if found.prefill else 0
     parts = [_drawn_j(found, float(rows.device_s[rows.replica >= first].sum()), lasts_s)]
     if found.prefill:
         busy_s = float(rows.device_s[rows.replica < first].sum())
@@ -338,11 +356,11 @@ def _drawn_j(found: Deployment, busy_s: float, lasts_s: float) -> float | None:
     device = found.cluster.device
     if device.tdp_w is None:
         return None
-    lasts = lasts_s * found.replicas
+    lasts = lasts_s * found.ranks
     busy = min(busy_s, lasts)
     rest_w = device.idle_power_w or 0.15 * device.tdp_w
     # Decoding waits for the memory: a board draws about three quarters of its limit.
-    return found.tp * (busy * 0.75 * device.tdp_w + (lasts - busy) * rest_w)
+    return found.tp / found.dp * (busy * 0.75 * device.tdp_w + (lasts - busy) * rest_w)
 
 
 _PLACES = 512
@@ -355,7 +373,7 @@ def capacity_per_s(found: Deployment, requests: Requests) -> float:
     The same requests over and over, so many in flight that the engine is always full; counted from
     the first that had to wait for a place to the last.
     """
-    places = min(found.engine.max_sequences, _PLACES)
+    places = min(found.engine.max_sequences * found.dp, _PLACES * min(found.dp, 4))
     rows = np.resize(np.arange(len(requests)), 5 * places)
     full = part_of(requests.at_concurrency(places), rows, 2, 0).at_concurrency(places)
     full = anew(full, np.arange(len(rows)) // len(requests))
@@ -364,7 +382,7 @@ def capacity_per_s(found: Deployment, requests: Requests) -> float:
         ended = np.sort(_run(found, full)[0].column("finished"))
         rest = ended[len(ended) // 5 : -len(ended) // 5]  # neither filling nor emptying
         return float((len(rest) - 1) / (rest[-1] - rest[0])) if rest[-1] > rest[0] else inf
-    record, _, _ = serve_all(full, found.engine, found.limits, found.cost)
+    record, _, _ = serve_all(full, found.engine, found.limits, found.cost, route=found.router)
     started = np.sort(record.column("started"))
     lasts = float(started[-1] - started[places])
     return found.replicas * (len(rows) - 1 - places) / lasts if lasts > 0 else inf

@@ -118,9 +118,6 @@ class Speculating(Replica):
         return drafts + alone + max(0.0, wide - narrow)
 
     def _stretch(self, until: float) -> None:
-        if not self._room(1):
-            self._preempt()
-            return
         sequences = len(self.decoding)
         device = self.iteration_s(0, 0.0, 0, sequences)
         took = self.engine.step_s(device, sequences, 0)

@@ -49,13 +49,14 @@ def serve(
     seed: int = 0,
     tp: int | None = None,
     ep: int = 1,
+    attention_dp: int = 1,
     replicas: int | None = None,
     dtype: str = "bfloat16",
     kv_dtype: str = "bfloat16",
     kv_blocks: int | None = None,
     shared: int = 0,
     slo: str | None = None,
-    router: str = "round-robin",
+    router: str | None = None,
     prefill: Target | None = None,
     decode: Target | None = None,
     speculate: str | Guess | None = None,
@@ -78,12 +79,15 @@ def serve(
         requests: how many.
         seed: of what is drawn; the load client makes the same requests from it.
         tp, ep, replicas: how the devices are used; by default one replica on all.
+        attention_dp: groups of the `tp` devices that attend to requests of their own and share the
+            experts, in step: vLLM's --data-parallel-size, SGLang's --enable-dp-attention --dp.
         dtype, kv_dtype: of the weights (bfloat16, fp8, fp4, int4), and of keys and values (fp8).
         kv_blocks: where known, instead of the prediction.
         shared: tokens that all prompts begin with.
         slo: what is promised, "ttft<500ms,tpot<30ms": with no load given, the highest rate that
             keeps it is found, and served.
-        router: which replica gets a request: "round-robin", "least-load", "prefix".
+        router: which replica gets a request: "round-robin", "least-load", "least-waiting",
+            "prefix"; in turn by default, among groups that attend apart as the engine does it.
         prefill, decode: devices that work on the prompts, and those that make the answers;
             both instead of `on`. `tp` and `replicas` are of each.
         speculate: tokens drafted and verified together: "k=3,accept=0.7".
@@ -110,8 +114,8 @@ def serve(
 
     def made(devices: Target) -> Deployment:
         return deployment(
-            model, devices, engine, settings, tp=tp, ep=ep, replicas=replicas, dtype=dtype,
-            kv_dtype=kv_dtype, kv_blocks=kv_blocks, calibration=calibration,
+            model, devices, engine, settings, tp=tp, ep=ep, dp=attention_dp, replicas=replicas,
+            dtype=dtype, kv_dtype=kv_dtype, kv_blocks=kv_blocks, calibration=calibration,
             router=router, guess=guess, policy=policy,
         )  # fmt: skip
 
@@ -215,12 +219,13 @@ def deployment(
 ) -> Deployment:
     """What serves: see `serve` for the arguments, `simulate.deploy` for the others."""
     cluster = resolve_target(on)
-    for option in ("tp", "ep", "replicas", "kv_blocks"):
+    for option in ("tp", "ep", "dp", "replicas", "kv_blocks"):
         if how.get(option) is not None and how[option] < 1:
+            name = "attention_dp" if option == "dp" else option
             raise InvalidValueError(
-                Text("{name} cannot be {value}.", name=option, value=str(how[option])),
+                Text("{name} cannot be {value}.", name=name, value=str(how[option])),
                 "",
-                Text("Give {name} a positive number.", name=option),
+                Text("Give {name} a positive number.", name=name),
             )
     if engine.endswith(".pbtxt"):
         config = read_config(engine)

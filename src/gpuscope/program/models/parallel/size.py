@@ -284,6 +284,14 @@ class TransformerSize:
         shared = self._mlp(self.experts.shared_ffn) if self.experts.shared_ffn else 0
         return routed + shared + (self.hidden if self.experts.shared_gate else 0)
 
+    @property
+    def routed_parameters(self) -> int:
+        """Parameters of all routed experts of all blocks."""
+        if self.experts is None:
+            return 0
+        blocks = sum(map(self.has_experts, range(self.layers)))
+        return blocks * self.experts.count * self._mlp(self.experts.ffn)
+
     def _mlp(self, ffn: int) -> int:
         wide = 2 if self.gated else 1
         bias = (wide * ffn + self.hidden) if self.mlp_bias else 0
