@@ -194,9 +194,8 @@ def _profile(row: Mapping[str, str]) -> str:
     """The engine's name, of the version that was run."""
     if row["backend"] != "vllm":
         return _ENGINES[row["backend"]]
-    major, minor = map(int, row["backend_version"].split(".")[:2])
-    if major:
-        return "vllm"
+    version = row["backend_version"].split(".")
+    minor = int(version[1]) if version[0] == "0" else 99  # built from a commit: a new one
     return "vllm-0.13" if minor < 14 else "vllm-0.19" if minor < 21 else "vllm"
 
 
@@ -208,7 +207,8 @@ def predict(row: Mapping[str, str], made: Answer, size: TransformerSize) -> tupl
     started, cache_bytes = engine_of(row)
     found = deploy(
         made.model, replace(size, context=most), cluster, started,
-        dtype=made.precision, tp=parts.tp, ep=parts.ep, dp=parts.attention_dp, cache_bytes=cache_bytes,
+        dtype=made.precision, tp=parts.tp, ep=parts.ep, dp=parts.attention_dp,
+        cache_bytes=cache_bytes,
     )  # fmt: skip
     least = 1.0 if "aic-auto-gap-analysis" in row["silicon_data_source"] else 0.8
     load = Load(

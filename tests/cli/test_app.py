@@ -114,6 +114,7 @@ SURFACE = {
         "--slo",
         "--tp",
         "--ep",
+        "--attention-dp",
         "--replicas",
         "--dtype",
         "--kv-dtype",
