@@ -250,7 +250,7 @@ def page(lang: str, loose: Sequence[Answer], strict: Sequence[Answer], fits: Seq
 
 def _served(words: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
     """The section of serving, of what `serving_choice.py` wrote."""
-    some, everything = found["answered in full"], found["all"]["expected tokens"]
+    some, everything = found["answered in full"], found["all"]["expected share"]
     near = found["all"]["nearest row"]
     lines = [words["serving_head"], "|---|---:|---:|---:|---:|"]
     rules = [rule for rule in some if rule != "groups"]

@@ -4,11 +4,15 @@
 
 A question is a model, a system, a precision, two lengths and a limit of TPOT (10, 20, 30, 50 ms).
 The candidates are the measured rows of the cells with role `judge`; which of them keep the limit is
-not known to the rule. It takes the largest product of the probability to keep the limit and of
-predicted tokens a second and device. Regret is what is lost in measured tokens a second and device
-against the best that keeps the limit; a limit broken by more than 10 % counts 100 %.
+not known to the rule. Each is simulated as its harness asked, as `plan` does last. Errors of
+TPOT are log-normal and the same for all candidates of a question, which are one model on one system:
+the rule takes the candidate that on the mean over such errors has the largest share of the best
+candidate's predicted tokens a second and device, nothing where it breaks the limit. Regret is what
+is lost in measured tokens a second and device against the best that keeps the limit; a limit broken
+by more than 10 % counts 100 %.
 
-Rules beside it: the most requests in flight a device of those whose nearest row among the cells
+Rules beside it: the product of the probability to keep the limit and of predicted tokens, by the
+quick score (`plan`'s first stage) and by the simulator; the most requests in flight a device of those whose nearest row among the cells
 with role `fit` keeps the limit; knowing which candidates keep it, the most requests in flight a
 device, and the fewest devices; and chance.
 """
@@ -27,10 +31,16 @@ from math import log2
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import serving as points
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import parse_target
-from gpuscope.planning.serving.steady import at_concurrency, probability_below
+from gpuscope.planning.serving.steady import (
+    ERROR,
+    SIMULATED_ERROR,
+    at_concurrency,
+    probability_below,
+)
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.simulate import Deployment, deploy
 
@@ -52,6 +62,8 @@ class Point:
     rate: float
     predicted_s: float | None
     predicted_rate: float | None
+    quick_s: float | None = None
+    quick_rate: float | None = None
     nearest_s: float | None = None
 
 
@@ -61,17 +73,29 @@ def candidate(row: dict[str, str]) -> Point:
     devices = parts.tp
     places, isl, osl = int(row["concurrency"]), int(row["isl"]), int(row["osl"])
     ttft_s, tpot_s = float(row["silicon_ttft_ms"]) / 1e3, float(row["silicon_tpot_ms"]) / 1e3
-    rate = places * osl / (ttft_s + tpot_s * (osl - 1)) / devices
+    rate = _rate(places, osl, ttft_s, tpot_s) / devices
     name = row["model_path"].rpartition("/")[2].lower()
     precision = points.precision(row)
     group = (name, row["system"], precision, str(isl), str(osl))
+    told = points.answer(row)
     try:
         started, cache_bytes = points.engine_of(row)
         found = deployed(name, row["system"], started, precision, parts, cache_bytes)
         steady = at_concurrency(found, round(0.9 * isl), round(0.9 * osl), places)
     except (GpuscopeError, LookupError):
         return Point(group, devices, places, tpot_s, rate, None, None)
-    return Point(group, devices, places, tpot_s, rate, steady.tpot_s, steady.tokens_per_s / devices)
+    if told.predicted_ttft_s is None or told.predicted_tpot_s is None:
+        return Point(group, devices, places, tpot_s, rate, None, None)
+    simulated = _rate(places, osl, told.predicted_ttft_s, told.predicted_tpot_s) / devices
+    return Point(
+        group, devices, places, tpot_s, rate, told.predicted_tpot_s, simulated,
+        steady.tpot_s, steady.tokens_per_s / devices,
+    )  # fmt: skip
+
+
+def _rate(places: int, answer: int, ttft_s: float, tpot_s: float) -> float:
+    """Answer tokens a second of so many requests in flight."""
+    return places * answer / (ttft_s + tpot_s * (answer - 1))
 
 
 def deployed(
@@ -126,15 +150,39 @@ Rule = Callable[[Sequence[Point], float], Point | None]
 
 
 def ours(some: Sequence[Point], limit_s: float) -> Point | None:
-    """The largest expected tokens a second and device."""
+    """The largest expected share of the best, the error being that of all candidates alike."""
     known = [p for p in some if p.predicted_s is not None]
+    if not known:
+        return None
+    rates = np.array([p.predicted_rate for p in known])
+    places = np.linspace(-3, 3, 61)
+    tpot_s = np.outer([p.predicted_s for p in known], np.exp(SIMULATED_ERROR * places))
+    best = np.where(tpot_s <= limit_s, rates[:, None], 0.0).max(axis=0)
+    if not best.any():
+        return min(known, key=lambda p: p.predicted_s or 0.0)
+    share = np.minimum(1.0, rates[:, None] / np.where(best > 0, best, np.inf))
+    kept = np.where(tpot_s <= limit_s * BROKEN, share, 0.0)
+    return known[int((kept @ np.exp(-(places**2) / 2)).argmax())]
 
-    def worth(p: Point) -> float:
-        assert p.predicted_s is not None
-        assert p.predicted_rate is not None
-        return probability_below(p.predicted_s, limit_s * BROKEN) * p.predicted_rate
 
-    return max(known, key=worth, default=None)
+def product(quick: bool) -> Rule:
+    """The largest product of the probability to keep the limit and of tokens."""
+
+    def rule(some: Sequence[Point], limit_s: float) -> Point | None:
+        known = [p for p in some if p.predicted_s is not None]
+
+        def worth(p: Point) -> float:
+            seconds, rate = (
+                (p.quick_s, p.quick_rate) if quick else (p.predicted_s, p.predicted_rate)
+            )
+            assert seconds is not None
+            assert rate is not None
+            error = ERROR if quick else SIMULATED_ERROR
+            return probability_below(seconds, limit_s * BROKEN, error) * rate
+
+        return max(known, key=worth, default=None)
+
+    return rule
 
 
 def nearest(some: Sequence[Point], limit_s: float) -> Point | None:
@@ -203,10 +251,11 @@ def main() -> None:
     """Ask every question, print every rule's figures, keep them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("points", type=Path)
+    parser.add_argument("--role", default="judge", choices=("judge", "fit"))
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     begun = time.monotonic()
-    rows = points.read(options.points, "judge", 1)
+    rows = points.read(options.points, options.role, 1)
     near = with_nearest(rows, points.read(options.points, "fit", 1))
     made = [replace(candidate(row), nearest_s=n) for row, n in zip(rows, near, strict=True)]
     groups: dict[tuple[str, ...], list[Point]] = defaultdict(list)
@@ -220,10 +269,12 @@ def main() -> None:
         "answered": len(off),
         "tpot_median_error": statistics.median(off),
         "groups": len(asked),
-        "all": {"expected tokens": told(asked, ours), "nearest row": told(asked, nearest)},
+        "all": {"expected share": told(asked, ours), "nearest row": told(asked, nearest)},
         "answered in full": {
             "groups": len(whole),
-            "expected tokens": told(whole, ours),
+            "expected share": told(whole, ours),
+            "expected tokens": told(whole, product(quick=False)),
+            "expected tokens, quick score": told(whole, product(quick=True)),
             "nearest row": told(whole, nearest),
             "most in flight, feasible known": told(
                 whole, known(lambda some: max(some, key=lambda p: p.concurrency / p.devices))

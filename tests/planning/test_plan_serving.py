@@ -10,11 +10,11 @@ import pytest
 from gpuscope.document.blocks import Table
 from gpuscope.errors import DoesNotFitError, InvalidValueError, UnknownNameError
 from gpuscope.hardware import parse_target
+from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.serving.explanation import explained_serving
-from gpuscope.planning.serving.launch import launch_line
 from gpuscope.planning.serving.search import question_of_serving, search_serving
 from gpuscope.planning.serving.steady import at_concurrency, at_rate, probability_below
-from gpuscope.planning.serving.types import ServingChoice, ServingPlan, ServingQuestion
+from gpuscope.planning.serving.types import ServingPlan, ServingQuestion
 from gpuscope.serving.arrivals import Load, make_requests
 from gpuscope.serving.engine import engine
 from gpuscope.serving.lengths import Lengths
@@ -53,6 +53,21 @@ def test_the_cheapest_that_is_sure_is_taken(plan: ServingPlan) -> None:
     assert all(each.simulated for each in plan.judged)
     assert plan.candidates == len(plan.judged) + len(plan.rejected)
     assert "Take" in str(explained_serving(plan).summary[0])
+
+
+def test_energy_and_co2_are_those_of_what_is_taken(plan: ServingPlan) -> None:
+    """Between all boards at rest and all at their limit, over the tokens that were asked for."""
+    best, asked_for = plan.best, plan.question
+    assert best is not None
+    assert best.energy_per_token_j is not None
+    device, count = best.choice.cluster.device, best.choice.cluster.n_devices
+    assert device.tdp_w is not None
+    tokens_per_s = asked_for.rate_per_s * asked_for.answer
+    assert 0.05 < best.energy_per_token_j * tokens_per_s / (count * device.tdp_w) < 1.0
+    told = next(line for line in explained_serving(plan).summary if "CO2" in line)
+    assert "471.1 g a kWh: world average" in told
+    french = replace(plan, question=replace(asked_for, grid=grid_factor("fr")))
+    assert any("France" in line for line in explained_serving(french).summary)
 
 
 def test_what_is_out_answers_with_its_number(plan: ServingPlan) -> None:
@@ -124,14 +139,3 @@ def test_more_requests_take_longer_until_it_cannot_keep_up(found: Deployment) ->
     assert times == sorted(times)
     assert at_rate(found, 1024, 128, 1e6) is None
     assert probability_below(0.02, 0.02) == pytest.approx(0.5)
-
-
-def test_lines_that_start_it_say_who_did_not_check_them() -> None:
-    choice = ServingChoice(parse_target("4xh100"), 2, 2, "fp8", "fp8", 8192, 256)
-    line = launch_line("llama-3.1-8b", choice, "vllm")
-    assert "not checked by vllm's own parser" in line
-    for part in ("--tensor-parallel-size 2", "--data-parallel-size 2", "--kv-cache-dtype fp8"):
-        assert part in line
-    assert "--tp 2" in launch_line("llama-3.1-8b", replace(choice), "sglang")
-    with pytest.raises(UnknownNameError):
-        launch_line("llama-3.1-8b", choice, "torchtitan")

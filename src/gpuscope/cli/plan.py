@@ -119,7 +119,7 @@ def plan_command(
     if task != "finetune":
         _refuse_lengths(tuned_by)
     if task == "serve":
-        asked = ServedOn(model, on, devices, prices, device_set, simulate)
+        asked = ServedOn(model, on, devices, prices, grid, device_set, simulate)
         show_serving(asked, load, why, framework, shown)
         return
     given: dict[str, Any] = {

@@ -86,6 +86,7 @@ class ServedOn:
     on: str
     devices: str
     prices: Path | None
+    grid: str | None
     device_set: str | None
     simulate: int
 

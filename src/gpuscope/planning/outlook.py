@@ -25,7 +25,17 @@ from gpuscope.planning.choice import SHARED, Ranked
 from gpuscope.planning.types import Simulated
 from gpuscope.program.types import HOLDERS
 
-__all__ = ["SIGMAS", "against", "around", "energy_and_co2", "holders", "odds", "rivals"]
+__all__ = [
+    "SIGMAS",
+    "against",
+    "amount",
+    "around",
+    "energy_and_co2",
+    "factor_of",
+    "holders",
+    "odds",
+    "rivals",
+]
 
 SIGMAS = 1.2816
 """Standard deviations of a normal error to either side that an 80 % interval spans."""
@@ -117,20 +127,11 @@ def energy_and_co2(each: Simulated, steps: float | None, grid: GridFactor) -> tu
     if each.energy_j is None:
         return ()
     energy_j = each.energy_j * (steps or 1.0)
-    factor = Text(
-        "{g} g a kWh: {place}, {source} {year}",
-        g=Number(grid.g_per_kwh, "g"),
-        place=grid.place,
-        source=grid.source,
-        year=grid.year or "",
-    )
-    if not grid.source:
-        factor = Text("{g} g a kWh, as given", g=Number(grid.g_per_kwh, "g"))
     figures: dict[str, Any] = {
         "energy": Joules(energy_j),
-        "kwh": _amount(energy_j / JOULES_PER_KWH),
-        "kg": _amount(grid.grams(energy_j) / 1e3),
-        "factor": factor,
+        "kwh": amount(energy_j / JOULES_PER_KWH),
+        "kg": amount(grid.grams(energy_j) / 1e3),
+        "factor": factor_of(grid),
     }
     if steps is None:
         return (Text("A step draws {energy}: {kg} kg of CO2 equivalent ({factor}).", **figures),)
@@ -143,7 +144,21 @@ def energy_and_co2(each: Simulated, steps: float | None, grid: GridFactor) -> tu
     )
 
 
-def _amount(value: float) -> Number:
+def factor_of(grid: GridFactor) -> Text:
+    """A grid's factor with its place, source and year."""
+    if not grid.source:
+        return Text("{g} g a kWh, as given", g=Number(grid.g_per_kwh, "g"))
+    return Text(
+        "{g} g a kWh: {place}, {source} {year}",
+        g=Number(grid.g_per_kwh, "g"),
+        place=grid.place,
+        source=grid.source,
+        year=grid.year or "",
+    )
+
+
+def amount(value: float) -> Number:
+    """A large number in whole units, a small one in three digits."""
     return Number(value, ",.0f" if value >= 100 else ".3g")
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from math import exp
 
 from gpuscope.document.blocks import Axis, Cell, Column, Explanation, Mark, Section, Table
-from gpuscope.document.quantities import Number, Percent, Seconds, Usd
+from gpuscope.document.quantities import Joules, Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
-from gpuscope.planning.outlook import SIGMAS, against
+from gpuscope.planning.outlook import SIGMAS, against, amount, factor_of
 from gpuscope.planning.sentences import bound_to, out, starts, tied, what_became
 from gpuscope.planning.serving.launch import launch_line
-from gpuscope.planning.serving.steady import ERROR
+from gpuscope.planning.serving.steady import SIMULATED_ERROR
 from gpuscope.planning.serving.types import Offered, ServingPlan
 
 __all__ = ["explained_serving"]
@@ -22,8 +22,12 @@ _ASSUMPTIONS = (
         "Requests come at random (Poisson), with mean lengths; a latency is what nine in ten get."
     ),
     Text(
-        "Errors are taken to be log-normal, 0.25 of TPOT and of what can be served, 0.54 of TTFT, "
-        "and to go together: the least probability counts."
+        "Errors are taken to be log-normal, 0.19 of TPOT, 0.25 of what can be served, 0.54 of "
+        "TTFT, and to go together: the least probability counts."
+    ),
+    Text(
+        "Energy: a board is taken to draw three quarters of its limit while it works, and what it "
+        "draws at rest otherwise."
     ),
 )
 
@@ -118,7 +122,24 @@ def _summary(plan: ServingPlan) -> tuple[Text, ...]:
         )
     else:
         lines.append(Text("None of these can serve that many requests: ask for more devices."))
-    return (*lines, *tied((), plan.complete))
+    return (*lines, *_energy(plan, best or nearest), *tied((), plan.complete))
+
+
+def _energy(plan: ServingPlan, taken: Offered | None) -> tuple[Text, ...]:
+    """What a token and a request draw, and their CO2; nothing where it is not known."""
+    if taken is None or taken.energy_per_token_j is None:
+        return ()
+    token_j, grid = taken.energy_per_token_j, plan.question.grid
+    return (
+        Text(
+            "An answer token draws {token}, a request {request}: a million tokens are {kg} kg of "
+            "CO2 equivalent ({factor}).",
+            token=Joules(token_j),
+            request=Joules(token_j * plan.question.answer),
+            kg=amount(grid.grams(token_j * 1e6) / 1e3),
+            factor=factor_of(grid),
+        ),
+    )
 
 
 def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
@@ -131,6 +152,7 @@ def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
         Column(Text("can serve"), "percent"),
         Column(Text("likely to do"), "percent"),
         Column(Text("a million tokens"), "USD"),
+        Column(Text("energy a token"), "J"),
     )
     cells: list[tuple[Cell, ...]] = [
         (
@@ -142,6 +164,7 @@ def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
             each.headroom,
             each.feasible,
             each.usd_per_million,
+            each.energy_per_token_j,
         )
         for each in rows
     ]
@@ -165,7 +188,7 @@ def _rivals(plan: ServingPlan) -> tuple[Section, ...]:
     if not rows or taken is None or taken.usd_per_million is None:
         return ()
     places = [(each.usd_per_million or 0.0, each.tpot_s) for each in rows]
-    reach = exp(ERROR * SIGMAS)
+    reach = exp(SIMULATED_ERROR * SIGMAS)
     block = against(
         Text("TPOT against cost; each bar is an 80 % interval"),
         Axis(Text("a million tokens"), "USD", True),

@@ -11,10 +11,12 @@ from gpuscope.document.quantities import Number, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
 from gpuscope.hardware import Cluster
+from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.choice import undominated
 from gpuscope.planning.question import clusters_of, size_of
 from gpuscope.planning.serving.steady import (
     ERROR,
+    SIMULATED_ERROR,
     TTFT_ERROR,
     Steady,
     at_concurrency,
@@ -58,6 +60,7 @@ def question_of_serving(
     kv_dtype: str = "bfloat16",
     simulate: int = 3,
     prices: Path | None = None,
+    grid: str | None = None,
     device_set: str | None = None,
     users: int | None = None,
     speed: float | None = None,
@@ -66,7 +69,8 @@ def question_of_serving(
 
     Args:
         model: name of a built-in decoder.
-        on, devices, prices, device_set: as `gpuscope.planning.question.question_of` takes them.
+        on, devices, prices, grid, device_set: as `gpuscope.planning.question.question_of` takes
+            them.
         rate: requests each second.
         input, answer: tokens of a prompt and of an answer, as `serve` takes them.
         slo: limits: "ttft<1s,tpot<20ms".
@@ -102,6 +106,7 @@ def question_of_serving(
         dtypes=_words(dtype),
         kv_dtypes=_words(kv_dtype),
         simulated=simulate,
+        grid=grid_factor(grid),
     )
 
 
@@ -143,7 +148,9 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
         best=sure[0] if sure else None,
         nearest=None if sure else max(told, key=lambda each: each.feasible, default=None),
         ties=tuple(each for each in sure if each.choice.cluster == sure[0].choice.cluster),
-        front=undominated(judged, lambda e: (e.usd_per_million, e.tpot_s, e.ttft_s)),
+        front=undominated(
+            judged, lambda e: (e.usd_per_million, e.tpot_s, e.ttft_s, e.energy_per_token_j)
+        ),
         judged=tuple(judged),
         rejected=tuple(rejected),
         candidates=len(offered) + len(rejected) - len(left),
@@ -229,7 +236,7 @@ def _scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
         ttft_s=steady.ttft_s,
         tpot_s=steady.tpot_s,
         headroom=headroom,
-        feasible=_feasible(question, steady, headroom),
+        feasible=_feasible(question, steady, headroom, ERROR),
         usd_per_million=_usd(question, choice.cluster),
         scored_tpot_s=steady.tpot_s,
     )
@@ -249,18 +256,21 @@ def _simulated(question: ServingQuestion, each: Offered) -> Offered:
         each,
         ttft_s=ttft_s,
         tpot_s=tpot_s,
-        feasible=_feasible(question, steady, each.headroom),
+        feasible=_feasible(question, steady, each.headroom, SIMULATED_ERROR),
+        energy_per_token_j=told.energy_per_token_j,
         simulated=True,
     )
 
 
-def _feasible(question: ServingQuestion, steady: Steady, headroom: float) -> float:
+def _feasible(
+    question: ServingQuestion, steady: Steady, headroom: float, tpot_error: float
+) -> float:
     """The least of the probabilities: errors of one deployment are taken to go together."""
     whole_s = steady.ttft_s + question.answer * steady.tpot_s
     kept = [probability_below(1.0, headroom)]
     for limit in question.limits:
         predicted = {"ttft": steady.ttft_s, "tpot": steady.tpot_s, "e2e": whole_s}[limit.metric]
-        error = TTFT_ERROR if limit.metric == "ttft" else ERROR
+        error = TTFT_ERROR if limit.metric == "ttft" else tpot_error
         kept.append(probability_below(predicted, limit.seconds, error))
     return min(kept)
 

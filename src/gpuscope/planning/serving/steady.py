@@ -14,12 +14,24 @@ from math import erf, log, sqrt
 
 from gpuscope.serving.simulate import Deployment
 
-__all__ = ["ERROR", "TTFT_ERROR", "Steady", "at_concurrency", "at_rate", "probability_below"]
+__all__ = [
+    "ERROR",
+    "SIMULATED_ERROR",
+    "TTFT_ERROR",
+    "Steady",
+    "at_concurrency",
+    "at_rate",
+    "probability_below",
+]
 
 ERROR = 0.25
 """Standard deviation of the logarithm of a predicted latency: docs/serving-accuracy.md has a median
 error of TPOT of 17 % over rows that nothing was fitted on, which is 0.67 of it. Of the values from
 0.05 to 0.8 it also loses least on the rows that constants may be fitted on."""
+
+SIMULATED_ERROR = 0.19
+"""The same of a TPOT that was simulated request by request: of the rows that constants may be
+fitted on (validation/serving_choice.py)."""
 
 TTFT_ERROR = 0.54
 """The same of TTFT, whose median error there is 36 %."""

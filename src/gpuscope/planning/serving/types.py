@@ -9,6 +9,7 @@ from gpuscope.document.printable import short_repr
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError
 from gpuscope.hardware import Cluster
+from gpuscope.hardware.grid import WORLD, GridFactor
 from gpuscope.planning.types import Rejected, counted
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.slo import Limit
@@ -31,6 +32,7 @@ class ServingQuestion:
         dtypes, kv_dtypes: of the weights, and of keys and values, that may be taken.
         certainty: least probability to keep up and to keep every limit.
         simulated: how many candidates are simulated.
+        grid: what the electricity brings about.
     """
 
     model: str
@@ -45,6 +47,7 @@ class ServingQuestion:
     kv_dtypes: tuple[str, ...]
     certainty: float = 0.8
     simulated: int = 3
+    grid: GridFactor = WORLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class Offered:
         headroom: requests each second that it can serve, as a share of those that come.
         feasible: probability to keep up and to keep every limit.
         usd_per_million: of a million answer tokens at this rate; None where no price is known.
+        energy_per_token_j: of an answer token, simulated, at the boards of all devices; None where
+            it was not, or no board's power is known.
         simulated: whether it was.
         scored_tpot_s: by the quick score, which chose it.
     """
@@ -100,6 +105,7 @@ class Offered:
     headroom: float
     feasible: float
     usd_per_million: float | None
+    energy_per_token_j: float | None = None
     simulated: bool = False
     scored_tpot_s: float = 0.0
 
@@ -113,7 +119,7 @@ class ServingPlan:
         best: the cheapest that is sure enough; None where none is.
         nearest: the surest of all, where none is sure enough.
         ties: those on the cluster of the best, which cost as much and are sure enough, too.
-        front: those that no other beats in cost, TPOT and TTFT, the cheapest first.
+        front: those that no other beats in cost, TPOT, TTFT and energy, the cheapest first.
         judged: all that were simulated, the cheapest first.
         rejected: all that are out.
         candidates: how many were scored.
