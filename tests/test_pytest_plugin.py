@@ -1,11 +1,13 @@
-"""The pytest plugin, in sessions of its own: a fixture, a baseline, what got worse."""
+"""The pytest plugin, in sessions of their own: a fixture, a baseline, what got worse."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import tomllib
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -47,13 +49,29 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+# By name: an installation from before the entry point was there knows it, too.
+OPTIONS = ("-q", "-p", "gpuscope.pytest_plugin")
+ALONE_THERE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GPUSCOPE_LANG": "en", "PYTHONHASHSEED": "1"}
+
+
 def session(project: Path, *arguments: str) -> tuple[int, str]:
-    # By name: an installation from before the entry point was there knows it, too.
-    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GPUSCOPE_LANG": "en", "PYTHONHASHSEED": "1"}
+    """In this process, which has imported PyTorch."""
+    told = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(told), redirect_stderr(told):
+        patch.chdir(project)
+        for name, value in ALONE_THERE.items():
+            patch.setenv(name, value)
+        code = pytest.main([*OPTIONS, "-p", "no:cacheprovider", *arguments])
+    sys.modules.pop("test_it", None)  # the next one may hold another text
+    return int(code), told.getvalue()
+
+
+def own_session(project: Path, *arguments: str) -> tuple[int, str]:
+    """In a process of its own."""
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "gpuscope.pytest_plugin", *arguments],
+        [sys.executable, "-m", "pytest", *OPTIONS, *arguments],
         cwd=project,
-        env=os.environ | alone,
+        env=os.environ | ALONE_THERE,
         capture_output=True,
         text=True,
         check=False,
@@ -86,7 +104,7 @@ def test_processes_of_xdist_write_one_baseline(project: Path) -> None:
     pytest.importorskip("xdist")
     path = project / "test_it.py"
     path.write_text(TESTS + TESTS[TESTS.index("def test_held") :].replace("held", "other") + ALONE)
-    code, told = session(project, "-p", "xdist.plugin", "-n", "2", "--gpuscope-update")
+    code, told = own_session(project, "-p", "xdist.plugin", "-n", "2", "--gpuscope-update")
     assert code == 1
     assert "This test holds two workloads of one name on h100." in told
     held = tomllib.loads((project / "gpuscope-tests.toml").read_text())["runs"]

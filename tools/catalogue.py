@@ -22,6 +22,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -62,8 +63,13 @@ def literal(node: ast.expr) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def python_texts(path: Path) -> Iterator[tuple[int, Key | None]]:
-    """Yield (line, text) of one module; None where a template is no literal."""
+@cache
+def python_texts(path: Path) -> tuple[tuple[int, Key | None], ...]:
+    """Return (line, text) of one module's texts; None where a template is no literal."""
+    return tuple(_python_texts(path))
+
+
+def _python_texts(path: Path) -> Iterator[tuple[int, Key | None]]:
     source = path.read_text("utf-8")
     functions = dict(FUNCTIONS)
     if "from rich.text import Text\n" in source:

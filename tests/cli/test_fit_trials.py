@@ -72,7 +72,7 @@ def test_without_a_parallel_job_nothing_is_tried() -> None:
 
 def test_the_story_names_the_rank_and_what_fits() -> None:
     line = (
-        "predict llama-3.2-1b --task train --layers 4 --seq 1024 --on 4xh200 --pp 2 --fsdp none"
+        "predict llama-3.2-1b --task train --layers 2 --seq 1024 --on 4xh200 --pp 2 --fsdp none"
         " --set memory=3GiB"
     )
     result = CliRunner().invoke(app, line.split())

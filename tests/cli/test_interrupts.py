@@ -12,7 +12,7 @@ import pytest
 
 from gpuscope import children
 
-MOMENTS = 20
+MOMENTS = 12
 
 # As the console script does; it says when `main`, which answers interrupts, has begun: before that
 # Python itself does, and nothing here can change it.

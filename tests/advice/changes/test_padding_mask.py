@@ -44,9 +44,9 @@ def test_a_compiled_model_without_a_mask_builds_none():
         (bert, torch.ones_like, None),
         (gpt2, _half, None),
         (bert, None, "eager"),
-        (gpt2, None, "eager"),
+        pytest.param(gpt2, None, "eager", marks=pytest.mark.slow),
         (bert, _half, "eager"),
-        (gpt2, torch.ones_like, "eager"),
+        pytest.param(gpt2, torch.ones_like, "eager", marks=pytest.mark.slow),
     ],
 )
 def test_the_same_losses_really_come(make, mask, compiled):

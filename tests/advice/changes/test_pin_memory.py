@@ -21,8 +21,8 @@ def _build(rows: int = 8192, pinned: bool = False):
 
 def _loading():
     linear = torch.nn.Linear(1024, 64).cuda()
-    data = TensorDataset(torch.randn(4096, 1024))
-    batches = iter(DataLoader(data, batch_size=2048))
+    data = TensorDataset(torch.randn(1024, 1024))
+    batches = iter(DataLoader(data, batch_size=512))
     return lambda: linear(next(batches)[0].cuda()).sum()
 
 

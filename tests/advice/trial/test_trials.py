@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuscope.advice.results import Limits, Stopped, Target
-from gpuscope.advice.trial import Trials, pairs
+from gpuscope.advice.trial import Trials, pairs, process
 from gpuscope.advice.trial import comparing as proving
 from gpuscope.document.text import render
 from gpuscope.errors import UnknownNameError, WorkloadError
@@ -26,9 +26,27 @@ def trials(function: str, **options: object) -> Trials:
     return Trials(target, limits, device="cpu", own_changes=OWN, **options)  # type: ignore[arg-type]
 
 
+Started = list[tuple[tuple[str, ...], int]]
+"""Names and observed steps of every process that is started."""
+
+
 @pytest.fixture(scope="module")
-def running() -> Iterator[Trials]:
-    with trials("build") as found:
+def started() -> Iterator[Started]:
+    found: Started = []
+    start = process.Variant.start
+
+    def counted(self: process.Variant) -> None:
+        found.append((self.job.names, self.job.observe))
+        start(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process.Variant, "start", counted)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def running(started: Started, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
+    with trials("build", share=tmp_path_factory.mktemp("shared") / "device") as found:
         yield found
 
 
@@ -39,6 +57,18 @@ def test_the_baseline_is_measured(running: Trials) -> None:
     assert measured.peak_memory_bytes is None  # a processor has no device memory
     assert measured.energy_j is None
     assert running.device
+
+
+def test_without_a_proof_none_is_made(
+    running: Trials, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairs, "MOST_PAIRS", 8)  # many times as fast: seen at once
+    names = ("lighter-step", "needs-a-variable")
+    trial = running.contest((), names, prove=False)
+    assert trial.outcome == "kept", trial.why  # not "impossible": it has its variable
+    assert trial.parity is None
+    assert "part of the whole" in trial.why
+    assert [one for one in started if one[0]] == [(names, 0)]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +102,13 @@ def test_what_hangs_is_ended(running: Trials) -> None:
 
 
 def test_what_helps_is_kept_and_its_results_agree(
-    running: Trials, monkeypatch: pytest.MonkeyPatch
+    running: Trials, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pairs, "MOST_PAIRS", 8)  # many times as fast: seen at once
     trial = running.contest((), ("lighter-step",))
+    # What was timed proves itself: the candidate is both in one; the original is observed once.
+    assert [one for one in started if one[0] == ("lighter-step",)] == [(("lighter-step",), 0)]
+    assert started.count(((), 5)) == 1
     assert trial.outcome == "kept", trial.why
     assert trial.low is not None
     assert trial.low > 1.2
