@@ -100,6 +100,11 @@ def show_serving(
     from gpuscope.planning.serving.explanation import explained_serving
     from gpuscope.planning.serving.launch import check_framework
     from gpuscope.planning.serving.search import question_of_serving, search_serving
+    from gpuscope.planning.serving.sliced import is_sliced, question_of_slices, search_slices
+    from gpuscope.planning.serving.sliced_explanation import (
+        explained_slices,
+        refuse_of_whole_devices,
+    )
     from gpuscope.serving.lengths import answer_and_file
     from gpuscope.views.i18n import choose_language
 
@@ -107,21 +112,21 @@ def show_serving(
     lang = choose_language(shown.lang)
     if framework is not None:
         check_framework(framework)
-    question = question_of_serving(
-        **asdict(asked),
-        rate=load.rate,
-        users=load.users,
-        speed=load.speed,
-        input=load.input,
-        answer=answer,
-        slo=load.slo,
-        engine=load.engine,
-        dtype=load.dtype,
-        kv_dtype=load.kv_dtype,
-    )
+    loaded = asdict(load) | {"answer": answer}
+    if is_sliced(asked.on):
+        refuse_of_whole_devices(why, asked.prices is not None or asked.device_set is not None)
+        kept = {name: value for name, value in asdict(asked).items() if value is not None}
+        sliced = question_of_slices(**kept, **loaded)
 
-    def make() -> Explanation:
-        with simulating(shown.quiet, lang) as tell:
-            return explained_serving(search_serving(question, tell), why, framework)
+        def make() -> Explanation:
+            with simulating(shown.quiet, lang) as tell:
+                return explained_slices(search_slices(sliced, tell), framework)
+
+    else:
+        question = question_of_serving(**asdict(asked), **loaded)
+
+        def make() -> Explanation:
+            with simulating(shown.quiet, lang) as tell:
+                return explained_serving(search_serving(question, tell), why, framework)
 
     show(make, replace(shown, output=output))

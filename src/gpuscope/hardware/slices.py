@@ -7,7 +7,7 @@ to the host with its neighbours.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuscope.document.text import Text
@@ -17,6 +17,9 @@ from gpuscope.hardware.names import CATALOGUE
 
 _EIGHTHS = 8
 """Parts into which memory and L2 are split."""
+
+_SEVENTHS = 7
+"""Parts into which multiprocessors are split ("3g" has three)."""
 
 
 def slice_of(device: Device, name: str) -> Device:
@@ -76,6 +79,40 @@ def slice_of(device: Device, name: str) -> Device:
         origins=tuple((dict(alone.origins) | changed).items()),
         sources=(*kept, *((field, sources) for field in (*rated, "l2_bytes"))),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A sort of slice, and where it may lie.
+
+    Attributes:
+        name: "1g.18gb".
+        eighths: of the memory.
+        starts: eighths at which one may begin, as `nvidia-smi mig -lgipp` prints them.
+        share: of a device: the larger of its sevenths of compute and its eighths of memory.
+    """
+
+    name: str
+    eighths: int
+    starts: tuple[int, ...]
+    share: float
+
+
+def profiles_of(device_id: str) -> tuple[Profile, ...]:
+    """The slices that a device can be split into, the smallest first; () for any other device."""
+    from gpuscope.hardware.loader import read_file
+    from gpuscope.hardware.schema import SlicesFile
+
+    path = CATALOGUE / "slices" / f"{device_id}.toml"
+    if not path.is_file():
+        return ()
+    found = []
+    for each in read_file(path, SlicesFile).slice:
+        size = each.memory_eighths
+        share = max(int(each.name.partition("g")[0]) / _SEVENTHS, size / _EIGHTHS)
+        starts = tuple(n * size for n in range(each.most))
+        found.append(Profile(each.name, size, starts, share))
+    return tuple(found)
 
 
 def unlinked(device: Device) -> Device:

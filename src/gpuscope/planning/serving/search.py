@@ -34,7 +34,7 @@ from gpuscope.serving.simulate import Deployment, deploy, serve_requests
 from gpuscope.serving.slo import parse_slo
 from gpuscope.serving.verb import load_of
 
-__all__ = ["question_of_serving", "search_serving"]
+__all__ = ["deployed", "feasible", "question_of_serving", "scored", "search_serving", "simulated"]
 
 MAX_TOKENS = (2048, 8192)
 MAX_SEQUENCES = (64, 256)
@@ -132,7 +132,7 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
         try:
             if on_choice:
                 on_choice(number, question.simulated, each.choice)
-            judged.append(_simulated(question, each))
+            judged.append(simulated(question, each))
         except KeyboardInterrupt:
             complete = False
             break
@@ -170,7 +170,7 @@ def _offered(question: ServingQuestion) -> tuple[list[Offered], list[Rejected], 
     complete = True
     for choice in _choices(question):
         try:
-            each = _scored(question, choice)
+            each = scored(question, choice)
         except KeyboardInterrupt:
             complete = False
             break
@@ -209,7 +209,12 @@ def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
                 yield ServingChoice(cluster, tp, cluster.n_devices // tp, dtype, kv, most, together)
 
 
-def _deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:
+def deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:
+    """A candidate as `gpuscope.serving` takes it.
+
+    Raises:
+        DoesNotFitError: the model has no room there.
+    """
     profile = profile_of(question.engine)
     return deploy(
         question.model,
@@ -223,9 +228,9 @@ def _deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:
     )
 
 
-def _scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
+def scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
     """By a steady iteration: mean latencies, and what it could serve at most."""
-    found = _deployed(question, choice)
+    found = deployed(question, choice)
     prompt, answer = question.prompt, question.answer
     full = at_concurrency(found, prompt, answer, 4.0 * choice.max_sequences)
     own = question.rate_per_s / choice.replicas
@@ -236,15 +241,15 @@ def _scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
         ttft_s=steady.ttft_s,
         tpot_s=steady.tpot_s,
         headroom=headroom,
-        feasible=_feasible(question, steady, headroom, ERROR),
+        feasible=feasible(question, steady, headroom, ERROR),
         usd_per_million=_usd(question, choice.cluster),
         scored_tpot_s=steady.tpot_s,
     )
 
 
-def _simulated(question: ServingQuestion, each: Offered) -> Offered:
+def simulated(question: ServingQuestion, each: Offered) -> Offered:
     """The same request by request: what nine in ten of them get."""
-    found = _deployed(question, each.choice)
+    found = deployed(question, each.choice)
     (load,) = load_of(
         "poisson", rate=question.rate_per_s, concurrency=(), input=str(question.prompt),
         output=str(question.answer), requests=REQUESTS, seed=0,
@@ -256,13 +261,13 @@ def _simulated(question: ServingQuestion, each: Offered) -> Offered:
         each,
         ttft_s=ttft_s,
         tpot_s=tpot_s,
-        feasible=_feasible(question, steady, each.headroom, SIMULATED_ERROR),
+        feasible=feasible(question, steady, each.headroom, SIMULATED_ERROR),
         energy_per_token_j=told.energy_per_token_j,
         simulated=True,
     )
 
 
-def _feasible(
+def feasible(
     question: ServingQuestion, steady: Steady, headroom: float, tpot_error: float
 ) -> float:
     """The least of the probabilities: errors of one deployment are taken to go together."""
