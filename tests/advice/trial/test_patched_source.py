@@ -21,24 +21,39 @@ def build(batch=1):
     return lambda: batch * FACTOR * near.NUMBER
 """
 
-CHECK = """
-import sys
-from pathlib import Path
+EACH = """
+import os, sys, torch
 from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import plan
+def each(check):
+    # Forks of one that has imported PyTorch, and nothing of the user's.
+    for which in ("original", "patched"):
+        if not (child := os.fork()):
+            check(lambda: Live(plan(["patched-source"] if which == "patched" else [])))
+            sys.stdout.flush()
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            sys.exit(1)
+"""
+
+CHECK = """
 from gpuscope.program.workload import resolve
-build = resolve(sys.argv[1]).build
-live = Live(plan(["patched-source"] if sys.argv[2] == "patched" else []))
-print(live.wrap(build)()())
-live.close()
+def check(made):
+    build = resolve(sys.argv[1]).build
+    live = made()
+    print(live.wrap(build)()())
+    live.close()
+each(check)
 """
 
 
-def _value(name: str, which: str) -> str:
+def _said(code: str, *arguments: str) -> list[str]:
+    """What the original and the patched one print."""
     done = subprocess.run(
-        [sys.executable, "-c", CHECK, name, which], capture_output=True, text=True, check=True
+        [sys.executable, "-c", EACH + code, *arguments], capture_output=True, text=True, check=False
     )
-    return done.stdout.strip()
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def _project(folder: Path) -> Path:
@@ -60,8 +75,7 @@ def test_original_and_patched_are_told_apart(tmp_path: Path) -> None:
     assert made is not None
     target, registers = made
     assert registers.is_file()
-    assert _value(target.name, "original") == "150"
-    assert _value(target.name, "patched") == "600"
+    assert _said(CHECK, target.name) == ["150", "600"]
 
 
 def test_a_change_outside_of_the_folder_is_not_tried(tmp_path: Path) -> None:
@@ -97,18 +111,17 @@ if __name__ == "__main__":
 """
 
 RUN = """
-import sys
-from gpuscope.advice.changes.hooks.live import Live
-from gpuscope.advice.registry import plan
 from gpuscope.advice.user_changes import load_own
 from gpuscope.program.script import runner
 load_own([sys.argv[2]])
-live = Live(plan(["patched-source"] if sys.argv[3] == "patched" else []))
-live.start()
-error = runner.run(runner.Program(sys.argv[1], ("5",)))
-live.close()
-if error is not None:
-    raise error
+def check(made):
+    live = made()
+    live.start()
+    error = runner.run(runner.Program(sys.argv[1], ("5",)))
+    live.close()
+    if error is not None:
+        raise error
+each(check)
 """
 
 
@@ -122,12 +135,6 @@ def test_a_whole_script_is_run_as_either(tmp_path: Path) -> None:
     assert made is not None
     target, registers = made
     assert (target.kind, target.arguments) == ("script", ("5",))
-    for which, value in (("original", "150"), ("patched", "600")):
-        done = subprocess.run(
-            [sys.executable, "-c", RUN, target.name, str(registers), which],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        # Both find their data beside the original.
-        assert done.stdout.split() == [value, str(train), str(train)]
+    # Both find their data beside the original.
+    there = f"{train} {train}"
+    assert _said(RUN, target.name, str(registers)) == [f"150 {there}", f"600 {there}"]

@@ -82,6 +82,8 @@ def test_the_catalogues_interval_of_a_host_holds_the_hosts_that_were_benched() -
 
 def test_a_benched_host_is_surer_than_the_catalogues() -> None:
     base = calibration_for(H200)
-    own = calibrate(load_bench(RECORDED / "quick_host").points, H200)
+    points = load_bench(RECORDED / "quick_host").points
+    # Not whole programs: they tell other constants, and each is captured for it.
+    own = calibrate([point for point in points if point.family != "program"], H200)
     for name in ("host.scale", "transfer.h2d_pageable.scale"):
         assert own.spread(name) < base.spread(name)
