@@ -412,8 +412,9 @@ def _cat_rank(work: Work) -> int:
     afterwards, unless the new dimension is the last (`stack` in ATen/native/TensorShape.cpp)."""
     rank = len(work.outputs[0].shape)
     dim = work.op.args.get("dim", 0)
-    new = work.op.name == "aten::stack" and isinstance(dim, int)
-    return rank - 1 if new and dim % rank < rank - 1 else rank
+    if work.op.name == "aten::stack" and isinstance(dim, int) and dim % rank < rank - 1:
+        return rank - 1
+    return rank
 
 
 @kernel_model("aten::split_with_sizes_copy")
