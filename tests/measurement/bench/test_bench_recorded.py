@@ -24,7 +24,7 @@ def _label(folder: Path) -> str:
     return f"{folder.parent.name}/{folder.name}"
 
 
-@pytest.fixture(params=FOLDERS, ids=_label)
+@pytest.fixture(params=FOLDERS, ids=_label, scope="module")
 def recorded(request):
     return load_bench(request.param)
 
