@@ -22,7 +22,7 @@ from gpuscope.views.html import write_report
 MODEL, ON = "gpt2", "h200"
 FACTS = ("name", "target", "step_time_s", "peak_memory_bytes", "energy_j")
 PICTURE = Path(__file__).with_name("report.png")
-PANELS = ("device", "use")
+PANELS = ("timeline", "device")
 WIDTH, SHOWN, MARGIN = 1240, 1000, 24
 
 

@@ -13,6 +13,7 @@ from recorded_calls import TRACES
 from gpuscope.analysis import analyze
 from gpuscope.analysis.account import idle_units
 from gpuscope.analysis.account_types import TERMS, Account
+from gpuscope.analysis.grouping import group_key
 from gpuscope.cost.types import Kernel
 from gpuscope.loading import load
 from gpuscope.program.types import Program, Storage
@@ -122,3 +123,18 @@ def test_recordings_say_what_they_cannot_tell(name: str) -> None:
     assert sum(t.time_s or 0.0 for t in found.terms) == pytest.approx(found.step_s, rel=1e-9)
     assert next(t.time_s for t in found.terms if t.key == "clock") is None
     assert (found.best_s is None) == (name == "h200/graph_decode")
+
+
+def test_kernel_groups_have_their_part_of_each_term() -> None:
+    b = TimelineBuilder()
+    first = replace(FREE_OF_CLOCK, grid=UNITS * 3 // 2, waves=1.5)
+    b.chain([first, first, streaming(30, 0.5)])
+    found = _account(b)
+    sums = dict.fromkeys(TERMS, 0.0)
+    for own in found.by_group.values():
+        for key, time_s in own.items():
+            sums[key] += time_s
+    own = {term.key: term.time_s or 0.0 for term in found.terms if term.key != "idle"}
+    assert {key: sums[key] for key in own} == pytest.approx(own)
+    assert found.by_group[group_key(first)]["tails"] == pytest.approx(50e-6)
+    assert len(found.by_group) == 2

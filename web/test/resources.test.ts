@@ -8,8 +8,7 @@ import { envelope, holderModule, memoryPicture, stacked } from "../src/views/res
 import { besideRoofline, placed } from "../src/views/resources/roofline_beside";
 import { dtypeOf, pointsAt, roofsOf, slopesOf, wholeStep } from "../src/views/resources/roofline_data";
 import { keepClear, overlaps, radius, scalesOf, slope, tilt } from "../src/views/resources/roofline_layout";
-import { area, coarser, topOf } from "../src/views/resources/use_data";
-import { average, averageBetween, share } from "../src/views/resources/units";
+import { average, averageBetween, share, topOf } from "../src/views/resources/units";
 
 const series = (key: UseSeries["key"], values: number[], limit: number | null, total = 0): UseSeries =>
   ({ key, unit: "bytes/s", values, limit, total, parts: {}, known: 1, is_least: false, origin: "computed", limit_origin: "datasheet" });
@@ -41,22 +40,10 @@ describe("use", () => {
     expect(averageBetween(all, one, 1500, 2500)).toBe(2);
     expect(averageBetween(all, one, 9000, 9500)).toBe(0);
   });
-  it("keeps the mean when bins are joined", () => {
-    const values = [1, 2, 3, 4, 5, 6, 7];
-    for (const most of [1, 2, 3, 5]) {
-      const fewer = coarser(values, most);
-      expect(fewer).toHaveLength(most);
-      expect(fewer.reduce((a, b) => a + b, 0) / most).toBeCloseTo(4);
-    }
-    expect(coarser(values, 9)).toBe(values);
-  });
   it("has the limit as its top, unless the curve passes it", () => {
     expect(topOf(series("power", [300], 700))).toBe(700);
     expect(topOf(series("power", [900], 700))).toBeCloseTo(945);
     expect(topOf(series("link", [5], null))).toBe(5);
-  });
-  it("draws a closed area", () => {
-    expect(area([1, 0.5], 1, 10, 20, 100, 50)).toBe("M10,100L10.0,50.0H20.0L20.0,75.0H30.0V100Z");
   });
 });
 

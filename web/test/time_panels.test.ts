@@ -97,7 +97,7 @@ describe("the timeline", () => {
   });
   it("finds what is under a point", () => {
     const page = pageOf([full()]), source = { model: page.model, offset: 0 }, scene = new Scene([source], [0, 100_000], [0, 100_000], 0, "");
-    scene.setTracks(tracksOf(source, 0, { ranks: new Set([0]), deep: false, hosts: true, counters: true }));
+    scene.setTracks(tracksOf(source, 0, { ranks: new Set([0]), deep: false, hosts: true, lanes: true }));
     scene.width = 1138; // 1000 pixels for 100 us
     const stream = scene.tracks.find((track) => track.label === "stream 7")!, waits = scene.tracks.find((track) => track.kind === "waits")!;
     const hit = scene.hit(138 + 250, stream.y + 3);
@@ -112,7 +112,7 @@ describe("the timeline", () => {
   });
   it("draws calls under their callers, without Python's frames unless asked", () => {
     const rows = [{ at: 0, long: 50, name: "train.py(3): step", kind: "python", lane: 0 }, { at: 1, long: 20, name: "aten::mm", kind: "operator", lane: 0 }, { at: 2, long: 3, name: "launch", kind: "launch", lane: 0 }];
-    const source = { model: pageOf([runOf(rows)]).model, offset: 0 }, options = { ranks: new Set([0]), hosts: true, counters: false };
+    const source = { model: pageOf([runOf(rows)]).model, offset: 0 }, options = { ranks: new Set([0]), hosts: true, lanes: false };
     expect(tracksOf(source, 0, { ...options, deep: false }).map((track) => track.rows.length)).toEqual([2]);
     expect(tracksOf(source, 0, { ...options, deep: true }).map((track) => track.rows.length)).toEqual([3]);
   });
@@ -123,7 +123,7 @@ describe("waiting inside collectives", () => {
   const run = runOf([{ at: 0, long: 50, name: "nccl", kind: "communication", lane: 0 }, { at: 30, long: 20, name: "nccl", kind: "communication", lane: 1 }],
     { lanes, run: { collective_waits: { start_ns: [0], wait_ns: [30_000], lane: [0], last: [1] } } });
   it("is painted on the lane of the rank that waits", () => {
-    const page = pageOf([run]), held = tracksOf({ model: page.model, offset: 0 }, 0, { ranks: new Set([0, 1]), deep: false, hosts: true, counters: false }).filter((track) => track.held);
+    const page = pageOf([run]), held = tracksOf({ model: page.model, offset: 0 }, 0, { ranks: new Set([0, 1]), deep: false, hosts: true, lanes: false }).filter((track) => track.held);
     expect(held.map((track) => [track.rank, [...track.held!.spans.start], [...track.held!.spans.end]])).toEqual([[0, [0], [30_000]]]);
   });
   it("is told of the event: for whom, how long, and what the transfer was", () => {

@@ -40,6 +40,7 @@ import numpy.typing as npt
 from gpuscope.analysis.account_types import TERMS, Account, AccountTerm, TermKey
 from gpuscope.analysis.breakdown import COMMUNICATED, TRANSFERS, Rows
 from gpuscope.analysis.columns import Floats, take
+from gpuscope.analysis.grouping import group_key
 from gpuscope.analysis.job_types import JobStory
 from gpuscope.analysis.pieces import pieces
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
@@ -183,7 +184,32 @@ def account(
     for key in TERMS:
         terms.append(AccountTerm(key, found[key], reached))
         reached += found[key] or 0.0
-    return Account(timed.step_s, found["peak"], tuple(terms), rank)
+    shares = _by_group(lost, rows)
+    return Account(timed.step_s, found["peak"], tuple(terms), rank, by_group=shares)
+
+
+def _by_group(lost: Losses, rows: Rows) -> dict[str, dict[TermKey, float]]:
+    """Seconds of each term by kernel group, without those that are 0."""
+    time_s, none = rows.time_s, np.zeros(len(rows.work))
+    columns: dict[TermKey, Floats] = {
+        "peak": lost.peak_s,
+        "clock": lost.clock_s,
+        "library": lost.library_s,
+        "tails": lost.tails_s,
+        "unknown": np.where(lost.unknown, time_s, none),
+        "pointwise": np.where(lost.streaming, lost.loss_s, none),
+        "transfers": np.where(lost.transfers, time_s, none),
+        "communication": np.where(lost.talk, time_s, none),
+    }
+    keys = [*map(group_key, rows.kernels.kernels), ""]
+    of_kernel = np.where(rows.work.kernel < 0, len(keys) - 1, rows.work.kernel)
+    found: dict[str, dict[TermKey, float]] = {}
+    for term, column in columns.items():
+        sums = np.bincount(of_kernel, weights=column, minlength=len(keys))
+        for at in np.flatnonzero(sums > 0).tolist():
+            own = found.setdefault(keys[at], {})
+            own[term] = own.get(term, 0.0) + float(sums[at])
+    return found
 
 
 def roofed(lost: Losses, rows: Rows) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 TermKey = Literal[
@@ -63,6 +64,9 @@ class Account:
         rank: whose step it is.
         explained_s: how much of the distance at least one finding speaks for; None without `best_s`
             and where there is no distance.
+        by_group: what each kernel group (`analysis.grouping.group_key`) has of the terms, in
+            seconds of the step; "" are events of which no kernel is known. Waiting and bubble are
+            in "communication"; without what the device does not do (idle).
     """
 
     step_s: float
@@ -70,6 +74,7 @@ class Account:
     terms: tuple[AccountTerm, ...]
     rank: int = 0
     explained_s: float | None = None
+    by_group: Mapping[str, Mapping[TermKey, float]] = field(default_factory=dict)
 
     @property
     def distance_s(self) -> float | None:

@@ -16,8 +16,8 @@ from gpuscope.views.html import read_embedded, write_report
 
 pytestmark = pytest.mark.slow
 
-FRAME_MS = 33
-"""Two frames at 60 Hz, on a slow machine without a GPU."""
+FRAME_MS = 16
+"""A frame at 60 Hz, on a machine without a GPU."""
 
 
 def data_of(path) -> dict:
@@ -197,6 +197,7 @@ def test_many_events_stay_smooth_and_more_are_said_to_be_left_out(
           return found.sort((a, b) => a - b);
         }"""
     )
+    print(f"{count} events: median {times[10]:.1f} ms, worst {times[-1]:.1f} ms")
     assert times[len(times) // 2] < FRAME_MS
     text = page.inner_text("#timeline")
     assert ("longest" in text) == (count > 200_000)

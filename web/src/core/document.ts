@@ -84,6 +84,8 @@ export interface Analysis {
   roofline: { points: RooflinePoint[]; peak_flops_per_s: Record<string, number>; memory_bandwidth_bytes_per_s: number | null; beside?: BesideRoofline[] } | null;
   tasks: Task[];
   memory: Memory | null;
+  /** The account of the step (analysis/account_types.py). */
+  account?: { terms: { key: string; time_s: number | null; from_s: number }[]; by_group?: Record<string, Record<string, number>>; rank?: number } | null;
   energy: Open | null;
   utilisation: Open | null;
   findings: Finding[];
@@ -181,6 +183,8 @@ export interface Run {
   job_blocks?: Block[];
   /** From the best possible time to the step (views/run_figures/account.py). */
   account_block?: Block | null;
+  /** Which term of the account each bar of it is. */
+  account_keys?: string[];
   /** What a whole script printed on the predicted clock (views/report/data.py); null for others. */
   printed_block?: Block | null;
   idle_gaps?: IdleGaps[];

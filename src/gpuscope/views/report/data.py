@@ -20,7 +20,7 @@ from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.memory_curve import memory_curve
 from gpuscope.views.report.what_if import what_if_blocks
-from gpuscope.views.run_figures.account import account
+from gpuscope.views.run_figures.account import account, shown_terms
 from gpuscope.views.words import printed_words, whose
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def _comparisons(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _run(run: Run, max_events: int) -> dict[str, Any]:
+    told = run.analysis.account
     return {
         **run_document(run, max_events=max_events),
         "texts": {},  # the page has its own strings in every language
@@ -89,6 +90,7 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         **_between_ranks(run),
         "printed_block": _printed(run),
         "account_block": block_document(figure) if (figure := account(run)) else None,
+        "account_keys": [term.key for term in shown_terms(told)] if told else [],
         "kernels_explained": {
             group: [block_document(block) for block in blocks]
             for group, blocks in kernels_explained(run).items()

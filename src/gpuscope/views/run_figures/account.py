@@ -57,7 +57,7 @@ def account(run: Run) -> Bars | None:
     found = run.analysis.account
     if found is None:
         return None
-    rows = [_bar(term, found) for term in found.terms if term.time_s or _missed(term.key, found)]
+    rows = [_bar(term, found) for term in shown_terms(found)]
     step = Text("the step")
     rows.append(Bar(step, (Part(step, found.step_s, "reference"),), percent(1.0, 1.0)))
     clock = next(term.time_s for term in found.terms if term.key == "clock")
@@ -66,6 +66,11 @@ def account(run: Run) -> Bars | None:
     whose = Text("These are the times of rank {rank}.", rank=found.rank) if many else None
     note = sentences(_NOTE, whose, None if told else _NOT_TOLD)
     return Bars(TITLE, "s", tuple(rows), note=note)
+
+
+def shown_terms(found: Account) -> list[AccountTerm]:
+    """Return the terms that have a bar: those of 0 are left out."""
+    return [term for term in found.terms if term.time_s or _missed(term.key, found)]
 
 
 def _bar(term: AccountTerm, found: Account) -> Bar:

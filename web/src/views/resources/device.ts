@@ -13,6 +13,7 @@ import { nowParts, shownAt } from "../../live/now";
 import { doing } from "../../live/words";
 import { OF_THE_STEP, drawDevice } from "./device_picture";
 import { narrowest } from "./device_layout";
+import { phaseTable } from "./use_tables";
 import { average, limitOrigin, plural, share, total, unitName, value } from "./units";
 
 export function devicePanel(page: ReportPage): HTMLElement | null {
@@ -29,7 +30,7 @@ export function devicePanel(page: ReportPage): HTMLElement | null {
   if (cursor) inSight(place, cursor, draw);
   return panel("device", t("The device itself"),
     `${t("{name}. Each way is as thick as what it can carry (logarithmic), filled as far as it was used on average over the step.", { name: device.name })} ${squares(page, device)}${cursor ? ` ${t("With the play head at a moment: what runs then; links, copies and power are means of the short stretch around it.")}` : ""}`,
-    place, words, now, facts(device), asTable(() => flows(page)));
+    place, words, now, notes(page), facts(device), asTable(() => [flows(page), page.run.use ? phaseTable(page, page.run.use) : null]));
 }
 
 /** Draw with the play head, but only while the picture is in the window. */
@@ -38,6 +39,15 @@ function inSight(place: HTMLElement, cursor: Cursor, draw: (at: number | null) =
   const redraw = () => { if (seen && drawn !== cursor.at && place.clientWidth) { drawn = cursor.at; draw(drawn); } };
   if (!seen) new IntersectionObserver((entries) => { seen = entries.at(-1)?.isIntersecting ?? false; redraw(); }).observe(place);
   cursor.onWhile(place, redraw);
+}
+
+/** What the figures rest on, where that is not plain. */
+function notes(page: ReportPage): HTMLElement | null {
+  const { use } = page.run;
+  if (!use) return null;
+  const unknown = use.series.some((s) => s.key === "memory") ? "" : t("What the kernels compute and move is not known: the recording holds no shapes, or no model covers them.");
+  const spread = use.series.some((s) => s.key === "power" && s.origin === "computed") ? t("Work is spread evenly over each kernel's time; power follows from the work, so it can pass the limit for a moment where the average holds it.") : "";
+  return unknown || spread ? h("p", { class: "res-note" }, [unknown, spread].filter(Boolean).join(" ")) : null;
 }
 
 /** What the squares of the picture are. */

@@ -5,11 +5,10 @@ import type { View } from "../../core/page";
 import { smallPanels } from "./energy";
 import { memoryPanel } from "./memory";
 import { rooflinePanel } from "./roofline";
-import { usePanel } from "./use";
 
 export const view: View = {
   id: "resources",
   title: text("Resources"),
   about: text("What the parts of the machine did, against what they could do."),
-  panels: [usePanel, rooflinePanel, memoryPanel, smallPanels],
+  panels: [rooflinePanel, memoryPanel, smallPanels],
 };

@@ -89,3 +89,17 @@ export const limitOrigin = (series: UseSeries): string => (series.limit_origin &
 
 /** A figure that is a lower bound says so; "< 0.1 %" says enough by itself. */
 export const atLeast = (series: UseSeries, text: string): string => (series.is_least && !text.includes("<") ? `≥ ${text}` : text);
+
+/** The top of a curve's axis: its limit; more where the curve goes above it; its highest where none is known. */
+export function topOf(series: UseSeries): number {
+  const most = series.values.reduce((a, b) => Math.max(a, b), 0);
+  if (series.limit === null) return most || 1;
+  return most > series.limit * 1.001 ? most * 1.05 : series.limit;
+}
+
+/** Means of all curves over a stretch, each over its limit where there is one. */
+export const means = (use: UseOverTime, from: number, to: number): { series: UseSeries; mean: number; share: number | null }[] =>
+  use.series.map((series) => {
+    const mean = averageBetween(use, series, from, to);
+    return { series, mean, share: share(series, mean) };
+  });

@@ -20,15 +20,15 @@ const WITHOUT_EVENTS = new Set(["does_not_fit", "nearly_full", "fragmented_memor
 export function evidenceOf(page: ReportPage, finding: Finding): Evidence | null {
   const panel = PANELS[finding.kind] ?? "timeline", about = finding.about ?? null;
   if (about?.events.length) return { panel, events: about.events };
-  if (about?.idle.length) return idle(page, about.idle);
+  if (about?.idle.length) return { panel: "timeline", ...idleStretch(page, about.idle) };
   return WITHOUT_EVENTS.has(finding.kind) ? { panel, events: [] } : null;
 }
 
 /** The longest idle stretch of these causes, and what the host did there. */
-function idle(page: ReportPage, causes: string[]): Evidence {
+export function idleStretch(page: ReportPage, causes: string[]): { events: number[]; range?: [number, number] } {
   const spots = page.run.analysis.idle_spots as { cause: string; start_ns: number; longest_s: number }[];
   const spot = spots.find((each) => causes.includes(each.cause));
-  if (!spot) return { panel: "timeline", events: [] };
+  if (!spot) return { events: [] };
   const range: [number, number] = [spot.start_ns, spot.start_ns + spot.longest_s * 1e9];
-  return { panel: "timeline", range, events: page.model.eventsWhere((i) => (page.model.end[i] as number) > range[0] && (page.model.start[i] as number) < range[1]) };
+  return { range, events: page.model.eventsWhere((i) => (page.model.end[i] as number) > range[0] && (page.model.start[i] as number) < range[1]) };
 }

@@ -7,9 +7,10 @@ import { DEVICE_KINDS } from "../../core/model";
 import type { ReportPage } from "../../core/page";
 import { causeMeaning } from "./causes";
 import { describe } from "./describe";
-import { before, counterValue } from "./draw";
+import { before } from "./draw";
 import type { Selection } from "../../core/selection";
 import type { Scene } from "./scene";
+import { stretchParts } from "./stretch";
 import { cutName, shortName } from "./symbol";
 
 /** Show or hide the tooltip for a point of a scene of one run. */
@@ -34,10 +35,14 @@ export function hoverTip(scene: Scene, point: { x: number; y: number; clientX: n
     const gaps = hit.track.gaps, cause = gaps.causes[gaps.cause[hit.index]], what = gaps.names[gaps.what[hit.index]];
     return show(`${t("idle")}${t(": ")}${t(cause)}`, [time(gaps.duration_ns[hit.index] * 1e-9), what ? `${t("at fault")}${t(": ")}${shortName(what)}` : "", causeMeaning(cause)]);
   }
+  if (hit.kind === "span" && hit.track.nest) {
+    const { nest } = hit.track, { start: from, end: to } = hit.track.rows[0].spans;
+    return show(nest.title(hit.index), [time((to[hit.index] - from[hit.index]) * 1e-9), t("{n} on the device", { n: count(nest.events(hit.index).length) })]);
+  }
   const counter = hit.track.counter;
   if (hit.kind === "counter" && counter) {
     const at = before(counter.time, hit.time + scene.sources[hit.track.source].offset);
-    return show(t(counter.name), [counterValue(counter, at < 0 ? null : counter.value[at])]);
+    return show(counter.name, [counter.told(at < 0 ? null : counter.value[at]), ...(counter.layers ?? []).filter((layer) => layer.own[at] > 0).map((layer) => `${layer.name}${t(": ")}${counter.told(layer.own[at])}`)]);
   }
   if (hit.kind !== "label" || hit.track.kind === "heading") return hideTip();
   const lane = tl.lanes[hit.track.lane];
@@ -78,5 +83,6 @@ function several(page: ReportPage, selection: Selection): HTMLElement[] {
     h("div", { class: "detail-head" }, h("b", {}, selection.title), h("span", { class: "dim" }, [t("{n} events", { n: count(selection.events.length) }), device.length ? t("{n} on the device", { n: count(device.length) }) : t("none on the device")].join(t(", ")))),
     h("dl", { class: "tm-names" }, rows.slice(0, MOST_NAMES).map(([name, row]) => h("div", {}, h("dt", { title: name }, shortName(name)), h("dd", {}, `${time(row.time_ns * 1e-9)} · ${count(row.count)}×`)))),
     rest ? h("p", { class: "dim" }, rest) : null,
+    selection.range ? h("div", {}, stretchParts(page, selection.range)) : null,
   ].filter((part) => part !== null);
 }

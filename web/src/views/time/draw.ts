@@ -1,13 +1,14 @@
 // Draws a scene: axis, rows, counters, what is chosen, and the lanes' names.
 
 import { css } from "../../core/dom";
-import { size, ticks, time } from "../../core/format";
+import { ticks, time } from "../../core/format";
 import { t } from "../../core/language";
+import type { Counter } from "./lanes";
 import { drawArrows, drawPath, drawSelected } from "./overlays";
 import { type Bar, type Name, type Window2D, barsOf, paintBars, paintNames } from "./paint";
 import type { Row } from "./rows";
 import type { Scene } from "./scene";
-import { AXIS, type Counter, type Track } from "./tracks";
+import { AXIS, type Track } from "./tracks";
 import { marksOf } from "./window";
 
 /** The page's colours, read once a theme. */
@@ -48,7 +49,7 @@ export function drawScene(c: CanvasRenderingContext2D, scene: Scene): void {
 /** A quiet ground under each lane, so that empty time is seen as such. */
 function grounds(c: CanvasRenderingContext2D, scene: Scene, tracks: Track[]): void {
   c.fillStyle = scene.colours.ground;
-  for (const track of tracks) if (track.kind === "device" || track.kind === "waits") c.fillRect(scene.left, track.y, scene.width - scene.left, track.height - 2);
+  for (const track of tracks) if (track.kind === "device" || track.kind === "waits" || track.kind === "counter") c.fillRect(scene.left, track.y, scene.width - scene.left, track.height - 2);
 }
 
 function rows(c: CanvasRenderingContext2D, scene: Scene, shown: { track: Track; at: number }[]): void {
@@ -149,16 +150,23 @@ function axis(c: CanvasRenderingContext2D, scene: Scene): void {
   c.fillText(t("time"), left - 12, 10);
 }
 
-/** A counter as a line that holds its value until the next reading; a column shows its largest. */
+/** A lane of amounts: its area, or its layers one over the other. */
 function drawCounter(c: CanvasRenderingContext2D, scene: Scene, track: Track, counter: Counter): void {
+  if (!counter.layers) return drawArea(c, scene, track, counter, counter.value, counter.colour, 0.4);
+  for (const layer of counter.layers) drawArea(c, scene, track, counter, layer.upTo, layer.colour, 1);
+}
+
+/** An amount that holds its value until the next reading; a column shows its largest. */
+function drawArea(c: CanvasRenderingContext2D, scene: Scene, track: Track, counter: Counter, values: readonly (number | null)[], colour: string, alpha: number): void {
   const { left, width } = scene, base = track.y + track.height - 2, offset = scene.sources[track.source].offset;
-  const y = (v: number) => base - (v / counter.most) * (track.height - 6);
+  const y = (v: number) => base - (Math.min(v, counter.most) / counter.most) * (track.height - 6);
+  // Nothing is said of the time before the first reading.
+  let x = Math.max(left, scene.x(counter.time[0] - offset)), highest = -1;
   c.beginPath();
-  c.moveTo(left, base);
-  let x = left, highest = -1;
+  c.moveTo(x, base);
   const line: [number, number][] = [];
   for (let k = Math.max(0, before(counter.time, scene.view[0] + offset)); k < counter.time.length; k++) {
-    const value = counter.value[k], at = Math.max(left, scene.x(counter.time[k] - offset));
+    const value = values[k], at = Math.max(left, scene.x(counter.time[k] - offset));
     if (at > width) break;
     if (value === null) continue;
     if (at - x >= 1 && highest >= 0) { line.push([x, highest], [at, highest]); x = at; highest = value; } else highest = Math.max(highest, value);
@@ -168,9 +176,10 @@ function drawCounter(c: CanvasRenderingContext2D, scene: Scene, track: Track, co
   for (const [px, value] of line) c.lineTo(px, y(value));
   c.lineTo(line.at(-1)?.[0] ?? left, base);
   c.closePath();
-  c.fillStyle = "#0f9b8e";
-  c.globalAlpha = 0.25; c.fill();
-  c.globalAlpha = 1; c.strokeStyle = "#0f9b8e"; c.lineWidth = 1.2; c.stroke();
+  c.fillStyle = colour;
+  c.globalAlpha = alpha; c.fill();
+  c.globalAlpha = 1;
+  if (alpha < 1) { c.strokeStyle = colour; c.lineWidth = 1.2; c.stroke(); }
 }
 
 /** The last reading at or before a time; -1 for none. */
@@ -208,17 +217,11 @@ function labels(c: CanvasRenderingContext2D, scene: Scene, tracks: Track[]): voi
       fitted(c, track.label, 2, y + 12, scene.width - 8);
       c.font = `11.5px ${colours.font}`;
     } else if (track.counter) {
-      fitted(c, t(track.label), left - 10, y + 12, left - 14);
-      const most = counterValue(track.counter, track.counter.most);
+      fitted(c, track.label, left - 10, y + 12, left - 14);
+      const most = track.counter.told(track.counter.most);
       fitted(c, left < 100 ? most : t("to {value}", { value: most }), left - 10, y + 28, left - 14);
     } else fitted(c, track.label, left - 10, y + Math.min(track.height, track.rowHeight * 2) / 2, left - 14);
   }
-}
-
-/** A reading of a counter in its unit. */
-export function counterValue(counter: Counter, value: number | null): string {
-  if (value === null) return t("not available");
-  return counter.unit === "bytes" ? size(value) : `${Number(value.toPrecision(3))} ${counter.unit === "1" ? "" : counter.unit}`.trim();
 }
 
 function fitted(c: CanvasRenderingContext2D, text: string, x: number, y: number, room: number): void {

@@ -51,13 +51,14 @@ class Drag {
     this.scene.canvas.setPointerCapture(e.pointerId);
     this.pointers.set(e.pointerId, e.offsetX);
     this.moved = false;
-    this.mode = e.shiftKey ? "choose" : e.offsetY < AXIS && e.offsetX > this.scene.left ? "zoom" : "move";
+    this.mode = e.shiftKey || this.scene.choosing ? "choose" : e.offsetY < AXIS && e.offsetX > this.scene.left ? "zoom" : "move";
     const at = this.scene.time(e.offsetX);
     this.scene.range = this.mode === "move" ? null : [at, at];
   }
 
   move(e: PointerEvent): void {
     const { scene } = this, before = this.pointers.get(e.pointerId);
+    scene.pointer = Math.max(scene.left, e.offsetX);
     if (before === undefined) {
       scene.canvas.style.cursor = e.offsetY < AXIS && e.offsetX > scene.left ? "col-resize" : "";
       return this.acts.hover({ x: e.offsetX, y: e.offsetY, clientX: e.clientX, clientY: e.clientY });
@@ -100,6 +101,7 @@ class Drag {
 function key(scene: Scene, acts: Acts, e: KeyboardEvent): void {
   const does: Record<string, () => void> = {
     ArrowLeft: () => scene.pan(-0.15), ArrowRight: () => scene.pan(0.15),
+    a: () => scene.pan(-0.15), d: () => scene.pan(0.15), w: () => scene.zoom(0.6, scene.pointer), s: () => scene.zoom(1 / 0.6, scene.pointer),
     ArrowUp: () => scene.box.scrollBy(0, -48), ArrowDown: () => scene.box.scrollBy(0, 48),
     "+": () => scene.zoom(0.6), "=": () => scene.zoom(0.6), "-": () => scene.zoom(1 / 0.6), "−": () => scene.zoom(1 / 0.6),
     "0": () => scene.fit(), Home: () => scene.fit(), "[": () => acts.step(-1), "]": () => acts.step(1), Enter: () => acts.enter(),

@@ -86,7 +86,7 @@ function profiled(sources: Source[]): HTMLElement | null {
 /** The lanes of a run's main rank, its memory left to the timeline. */
 const ofStep = (source: Source, at: number, limits: [number, number]): Track[] => {
   const tl = source.model.run.timeline as NonNullable<Model["run"]["timeline"]>;
-  return tracksOf(source, at, { ranks: new Set([mainRank(tl)]), deep: false, hosts: true, counters: false }).filter((track) => track.kind !== "heading" && track.rows.some((row) => touches(row, limits)));
+  return tracksOf(source, at, { ranks: new Set([mainRank(tl)]), deep: false, hosts: true, lanes: false }).filter((track) => track.kind !== "heading" && track.rows.some((row) => touches(row, limits)));
 };
 
 /** Whether anything of a row lies within limits of the drawing. */

@@ -14,14 +14,15 @@ export type Hit =
   | { kind: "event"; track: Track; event: number }
   /** Several things in one pixel's time. */
   | { kind: "many"; track: Track; events: number[] }
-  | { kind: "wait"; track: Track; index: number }
+  | { kind: "wait" | "span"; track: Track; index: number }
   | { kind: "counter"; track: Track; time: number }
   | { kind: "label"; track: Track };
 
 /** Events that are lit, as a mask over a source's events; the rest is dimmed. */
 export type Lit = { source: number; mask: Uint8Array }[];
 
-const TALLEST = 620;
+/** As much of the window as the timeline takes at most, and at least in pixels. */
+const OF_WINDOW = 0.8, LEAST_TALL = 620;
 /** Of a sheet of paper, beside the panel's words, in pixels. */
 const SHEET = 760;
 
@@ -45,6 +46,10 @@ export class Scene {
   range: [number, number] | null = null;
   /** Where the drawn step of each source ends, for runs above each other. */
   ends: number[] | null = null;
+  /** Where the pointer was last, to zoom there by keys. */
+  pointer: number | undefined = undefined;
+  /** Whether dragging chooses a stretch. */
+  choosing = false;
   /** Stretch that is chosen. */
   chosen: [number, number] | null = null;
   /** Called after each drawing: the width may be another one. */
@@ -85,7 +90,7 @@ export class Scene {
   /** Paper does not scroll: there as much is shown as a sheet holds. */
   private fitHeight(): void {
     const paper = onPaper();
-    this.height = Math.min(this.whole, paper ? SHEET : TALLEST);
+    this.height = Math.min(this.whole, paper ? SHEET : Math.max(LEAST_TALL, OF_WINDOW * innerHeight));
     this.space.style.height = `${paper ? this.height : this.whole}px`;
     this.box.style.height = `${this.height}px`;
     this.box.classList.toggle("scrolls", this.whole > this.height);
@@ -187,12 +192,13 @@ export class Scene {
     if (yOnCanvas < AXIS) return null;
     const track = this.tracks.find((one) => y >= one.y && y < one.y + one.height);
     if (!track) return null;
-    if (x < this.left) return { kind: "label", track };
+    if (x < this.left || track.kind === "heading") return { kind: "label", track };
     if (track.kind === "counter") return { kind: "counter", track, time: this.time(x) };
     const row = track.rows[Math.floor((y - track.y) / track.rowHeight)];
     if (!row) return null;
     const found = this.under(row, x);
     if (!found.length) return null;
+    if (track.nest) return { kind: "span", track, index: longest(row, found) };
     if (track.kind === "waits") return { kind: "wait", track, index: longest(row, found) };
     return found.length === 1 ? { kind: "event", track, event: found[0] } : { kind: "many", track, events: found };
   }

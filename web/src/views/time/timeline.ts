@@ -31,7 +31,7 @@ const RANKS = 4;
 export function timelinePanel(page: ReportPage): HTMLElement | null {
   const tl = page.run.timeline;
   if (!tl?.events.start_ns.length) return null;
-  const about = t("When everything happens. Upper lanes of a rank: the host, issuing operators. Lower lanes: the device. The thin lane under them: moments in which the device did nothing, by cause. Dashed lines mark the steps.");
+  const about = t("When everything happens. Of a rank from above: phase and modules of what the device does; the host, issuing operators; the device; in a thin lane moments in which it did nothing, by cause. Below: what its units do, and memory. Dashed lines mark the steps.");
   return latePanel("timeline", t("Timeline"), about, () => new TimelineBody(page).element, 420);
 }
 
@@ -46,6 +46,8 @@ class TimelineBody {
   private readonly path;
   private ranks: Set<number>;
   private deep = false;
+  private lanes = true;
+  private readonly folded = new Set<number>();
   private hosts: boolean;
   private readonly hostChip = h("button", { type: "button", class: "chip", title: t("Show the lanes of the host's threads"), onclick: () => this.showHosts(!this.hosts) }, t("Host lanes"));
   private selection: Selection | null = null;
@@ -64,7 +66,7 @@ class TimelineBody {
     this.path = pathLine(model, 0);
     this.map = minimap(this.scene);
     this.element = h("div", { class: "timeline" }, this.tools(), this.map.element, withCursor(this.scene, page.cursor), this.legend,
-      h("p", { class: "keys" }, t("Click, then scroll to zoom; drag to move; drag on the axis to zoom into a stretch; Shift and drag to choose all in it. Keys: + − ← → zoom and move, 0 shows all, [ and ] step through the events, Enter zooms to the chosen one, Escape lets go."), tl.truncation ? ` ${t("The {n} longest of {all} events are shown.", { n: count(model.count), all: count(tl.events_total) })}` : ""),
+      h("p", { class: "keys" }, t("Click, then scroll to zoom; drag to move; drag on the axis to zoom into a stretch; Shift and drag to choose all in it. Keys: W S A D or + − ← → zoom and move, 0 shows all, [ and ] step through the events, Enter zooms to the chosen one, Escape lets go."), tl.truncation ? ` ${t("The {n} longest of {all} events are shown.", { n: count(model.count), all: count(tl.events_total) })}` : ""),
       this.detail, asTable(() => longestTable(page, this.scene, () => this.ranks)));
     listen(this.scene, {
       hover: (point) => hoverTip(this.scene, point, this.limits.low),
@@ -80,8 +82,8 @@ class TimelineBody {
   private tools(): HTMLElement {
     const { scene, page } = this;
     const button = (label: string, title: string, act: () => void) => h("button", { type: "button", title, "aria-label": label.length > 1 ? null : title, onclick: act }, label);
-    const toggle = (label: string, title: string, act: (on: boolean) => void) => {
-      const chip = h("button", { type: "button", class: "chip", title, "aria-pressed": "false", onclick: () => {
+    const toggle = (label: string, title: string, act: (on: boolean) => void, at = false) => {
+      const chip = h("button", { type: "button", class: "chip", title, "aria-pressed": String(at), onclick: () => {
         const on = chip.getAttribute("aria-pressed") !== "true";
         chip.setAttribute("aria-pressed", String(on));
         act(on);
@@ -94,6 +96,8 @@ class TimelineBody {
         button("←", t("Move left"), () => scene.pan(-0.3)), button("→", t("Move right"), () => scene.pan(0.3)), button(t("Fit"), t("Show all"), () => scene.fit())),
       this.path ? this.pathToggle() : null,
       ranks.length && page.run.timeline && deviceRanks(page.run.timeline).length ? this.hostChip : null,
+      toggle(t("Choose by dragging"), t("Dragging chooses a stretch, as with Shift: for fingers"), (on) => { scene.choosing = on; }),
+      toggle(t("Lanes"), t("Show phases, modules, use of the units and memory on the same axis"), (on) => { this.lanes = on; this.retrack(); }, true),
       hasDepth(page.model) ? toggle(t("All call levels"), t("Show Python's frames and the deepest calls too"), (on) => { this.deep = on; this.retrack(); }) : null,
       searchBox(page, (mask) => { this.found = mask; this.relight(); }, (event) => this.go(event)),
       ranks.length > 1 ? rankChooser(ranks, () => this.ranks, (chosen) => { this.ranks = chosen; this.retrack(); }) : null);
@@ -128,15 +132,21 @@ class TimelineBody {
     if (first && last && (first.y < scene.scroll || last.y + last.height > scene.scroll + scene.height)) scene.box.scrollTop = first.y - AXIS;
   }
 
+  /** A rank as one thin line, or in full again. */
+  private fold(rank: number): void {
+    if (!this.folded.delete(rank)) this.folded.add(rank);
+    this.retrack();
+  }
+
   private showHosts(on: boolean): void {
     this.hosts = on;
     this.retrack();
   }
 
   private retrack(): void {
-    this.scene.setTracks(tracksOf(this.source, 0, { ranks: this.ranks, deep: this.deep, hosts: this.hosts, counters: true }));
+    this.scene.setTracks(tracksOf(this.source, 0, { ranks: this.ranks, deep: this.deep, hosts: this.hosts, lanes: this.lanes, folded: this.folded }));
     this.hostChip.setAttribute("aria-pressed", String(this.hosts));
-    this.legend.replaceChildren(timelineLegend([{ model: this.page.model, ranks: this.ranks }], { hosts: this.hosts, deep: this.deep }));
+    this.legend.replaceChildren(timelineLegend([{ model: this.page.model, ranks: this.ranks }], { hosts: this.hosts, deep: this.deep, lanes: this.lanes }));
     this.map.redraw();
   }
 
@@ -219,6 +229,11 @@ class TimelineBody {
       const events = eventsWithin(page.model, from, to, new Set([gaps.rank]));
       return page.selections.choose(page.model, "timeline", `${t("idle")}${t(": ")}${t(gaps.causes[gaps.cause[hit.index]])} · ${time((to - from) * 1e-9)}`, events, { range: [from, to] });
     }
+    if (hit?.kind === "span" && hit.track.nest) {
+      const { start, end } = hit.track.rows[0].spans;
+      return page.selections.choose(page.model, "timeline", hit.track.nest.title(hit.index), hit.track.nest.events(hit.index), { range: [start[hit.index], end[hit.index]] });
+    }
+    if (hit?.kind === "label" && hit.track.kind === "heading") return this.fold(hit.track.rank);
     if (hit?.kind !== "event" && hit?.kind !== "many") return page.selections.clear();
     const row = hit.track.rows.find((one) => hit.kind === "many" && one.index.includes(hit.events[0]));
     const event = hit.kind === "event" ? hit.event : row ? longest(row, hit.events) : longestOf(page.model, hit.events);

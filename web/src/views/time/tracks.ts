@@ -7,13 +7,13 @@ import { DEVICE_KINDS, type Model } from "../../core/model";
 import { familyOf } from "./belongs";
 import { causeColour } from "./causes";
 import { HELD, heldRow } from "./held";
+import { type Counter, countersOf } from "./lanes";
+import { type Nest, nestOf } from "./nest";
 import { type Row, type Spans, packed, row } from "./rows";
 import { shortName } from "./symbol";
 
-export interface Counter { name: string; unit: string; time: Float64Array; value: (number | null)[]; most: number }
-
 export interface Track {
-  kind: "heading" | "host" | "device" | "waits" | "counter";
+  kind: "heading" | "nest" | "host" | "device" | "waits" | "counter";
   /** Which of the drawing's runs it is of. */
   source: number;
   label: string;
@@ -27,6 +27,8 @@ export interface Track {
   /** For waits: what they are of. */
   gaps?: IdleGaps;
   counter?: Counter;
+  /** For lanes of phases and modules: what its spans are. */
+  nest?: Nest;
   /** Waiting inside collectives, painted over them. */
   held?: Row;
   /** Set by `layout`. */
@@ -44,13 +46,15 @@ export interface TrackOptions {
   deep: boolean;
   /** Show the host's lanes. */
   hosts: boolean;
-  /** Draw counters too. */
-  counters: boolean;
+  /** Draw lanes of phases and modules, of the units' use, memory and counters too. */
+  lanes: boolean;
+  /** Ranks that are folded to one thin line. */
+  folded?: ReadonlySet<number>;
 }
 
 /** Levels of calls that are shown where not all are. */
 const LEVELS = 7;
-const HOST_ROW = 16, DEVICE_ROW = 24, WAIT_ROW = 12, COUNTER_ROW = 44, HEADING = 22, GAP = 8;
+const HOST_ROW = 16, DEVICE_ROW = 24, WAIT_ROW = 12, NEST_ROW = 17, FOLDED_ROW = 8, COUNTER_ROW = 44, HEADING = 22, GAP = 8;
 export const AXIS = 26;
 
 /** All tracks of a run. */
@@ -63,7 +67,14 @@ export function tracksOf(source: Source, number: number, options: TrackOptions):
   for (const rank of [...options.ranks].sort((a, b) => a - b)) {
     const own = tl.lanes.map((lane, index) => ({ lane, index })).filter(({ lane, index }) => lane.rank === rank && lanes[index].length);
     if (!own.length) continue;
-    if (several) add({ kind: "heading", label: t("rank {rank}", { rank }), rank });
+    const folded = options.folded?.has(rank) ?? false;
+    if (several) add({ kind: "heading", label: `${folded ? "▸" : "▾"} ${t("rank {rank}", { rank })}`, rank });
+    if (folded) {
+      for (const { lane, index } of own) if (lane.kind !== "host") add({ kind: "device", label: "", rank, lane: index, rows: lanes[index], rowHeight: FOLDED_ROW });
+      continue;
+    }
+    const nest = options.lanes ? nestOf(model, rank, source.offset) : null;
+    if (nest) add({ kind: "nest", label: t("phase, modules"), rank, rows: nest.rows, rowHeight: NEST_ROW, nest });
     for (const host of [true, false]) for (const { lane, index } of own) {
       if ((lane.kind === "host") !== host || (host && !options.hosts)) continue;
       const rows = host && !options.deep ? lanes[index].slice(0, LEVELS) : lanes[index];
@@ -72,7 +83,7 @@ export function tracksOf(source: Source, number: number, options: TrackOptions):
     const gaps = model.run.idle_gaps?.find((found) => found.rank === rank);
     if (gaps?.start_ns.length) add({ kind: "waits", label: t("waits"), rank, rows: [waitsRow(gaps, source.offset)], rowHeight: WAIT_ROW, gaps });
   }
-  if (options.counters) for (const counter of countersOf(tl)) add({ kind: "counter", label: counter.name, rank: -1, counter });
+  if (options.lanes) for (const counter of countersOf(model.run)) add({ kind: "counter", label: counter.name, rank: -1, counter });
   return tracks;
 }
 
@@ -142,15 +153,6 @@ function waitsRow(gaps: IdleGaps, offset: number): Row {
   const start = Float64Array.from(gaps.start_ns), end = start.map((s, i) => s + gaps.duration_ns[i]);
   const spans: Spans = { start, end, colour: Uint8Array.from(gaps.cause), palette: gaps.causes.map(causeColour), offset, label: () => "" };
   return row(spans, Int32Array.from(start.keys()));
-}
-
-/** Counters that say something: more than one reading, some of them above zero. */
-function countersOf(tl: Timeline): Counter[] {
-  return tl.counters.flatMap((counter) => {
-    const readings = counter.value.filter((v): v is number => v !== null);
-    const most = readings.reduce((a, b) => Math.max(a, b), 0);
-    return readings.length > 1 && most > 0 ? [{ name: counter.name, unit: counter.unit, time: Float64Array.from(counter.time_ns), value: counter.value, most }] : [];
-  });
 }
 
 const laneLabel = (name: string): string => {
