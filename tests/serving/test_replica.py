@@ -282,3 +282,12 @@ def test_what_a_request_has_beside_its_tokens_is_taken_once_and_given_back() -> 
     assert max(record.rows[5]) == 4
     assert sum(record.preemptions) > 0
     assert all(record.finished[each] > 0 for each in range(8))
+
+
+def test_a_prompt_of_whole_blocks_leaves_all_of_them_and_finds_all_but_its_last() -> None:
+    """vLLM: one token at least is worked on, and every full block is kept by name."""
+    requests = Requests(
+        np.array([0.0, 10.0, 20.0]), np.array([64, 64, 80]), np.full(3, 2),
+        prefix=np.zeros(3, np.int64), prefix_tokens=np.full(3, 64),
+    )  # fmt: skip
+    assert list(run(requests, limits()).cached) == [0, 48, 64]

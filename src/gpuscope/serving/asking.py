@@ -35,7 +35,7 @@ class Asking:
 
     def hits(self, each: int) -> list[Name]:
         """Names of its blocks that are there, or will be."""
-        names = self.work.names(each)
+        names = self.work.wanted(self.work.names(each), each)
         if not names:
             return names
         count = self.blocks.found(names)

@@ -244,7 +244,7 @@ class Replica:
             work.done[each] = work.brought[each]
             self.blocks.take(-(-work.brought[each] // self.limits.block_tokens))
         elif names := work.names(each):
-            hits = names[: self.blocks.found(names)]
+            hits = names[: self.blocks.found(work.wanted(names, each))]
             self.blocks.use(hits)
             work.named[each] = [*hits, *self.blocks.name(names[len(hits) :])]
             work.done[each] = len(hits) * work.beginnings.size

@@ -55,12 +55,16 @@ class Work:
         return beside.of(self.inputs[each] + self.outputs[each], self.limits.block_tokens)
 
     def names(self, each: int) -> list[Name]:
-        """Of the full blocks of what it has to work on, but for the last token's."""
+        """Of the full blocks of what it has to work on."""
         begin, back = self.beginnings, self.record.preemptions[each]
         if not (begin.shared or back):
             return []
         have = begin.names(each, self.goal[each] if back else 0)
-        return have[: (self.goal[each] - 1) // begin.size]
+        return have[: self.goal[each] // begin.size]
+
+    def wanted(self, names: list[Name], each: int) -> list[Name]:
+        """Of its names those that it may find: the last token is worked on in any case."""
+        return names[: (self.goal[each] - 1) // self.beginnings.size]
 
     def to_come(self, each: int) -> int:
         """Tokens that have still to come out."""
