@@ -9,8 +9,16 @@ import gpuscope as gs
 from gpuscope.document.blocks import Bars, Diagram, Explorer, HeatMap, Paragraph, Table
 from gpuscope.document.format import percent
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError, UnsupportedError
+from gpuscope.explanation import conv_figures
 from gpuscope.explanation.conv import conv
 from gpuscope.hardware import device
+
+
+@pytest.fixture(autouse=True)
+def _few_stops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand combinations of the sliders are priced for the test of the explorer alone."""
+    if "explorer" not in request.node.name:
+        monkeypatch.setattr(conv_figures, "_stops", lambda size: tuple(sorted({8, 65, size})))
 
 
 @pytest.mark.parametrize("nhwc", [True, False])
@@ -36,7 +44,7 @@ def test_equals_the_prediction_of_real_code(nhwc: bool) -> None:
     "options",
     [
         {},
-        {"channels_last": True, "backward": True},
+        pytest.param({"channels_last": True, "backward": True}, marks=pytest.mark.slow),
         {"kernel": 1, "padding": 0, "dtype": "tf32"},
         {"kernel": 1, "padding": 0, "backward": True},
         {"groups": 64, "backward": True},

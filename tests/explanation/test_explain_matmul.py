@@ -11,7 +11,17 @@ import gpuscope as gs
 from gpuscope.document.blocks import Bars, Explorer, HeatMap, Lines, Paragraph, Table
 from gpuscope.document.text import render
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError, UnsupportedError
+from gpuscope.explanation import matmul_figures
 from gpuscope.explanation.matmul import matmul, question
+
+
+@pytest.fixture(autouse=True)
+def _few_stops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand combinations of the sliders are priced for the test of the explorer alone."""
+    if "explorer" not in request.node.name:
+        monkeypatch.setattr(
+            matmul_figures, "_even", lambda size: tuple(sorted({max(size // 2, 1), size}))
+        )
 
 
 @pytest.mark.parametrize(
