@@ -111,6 +111,8 @@ def _recorded(found: Resolved, strict: bool, world: World | None) -> Program:
     from gpuscope.program.fold import capture_workload
 
     program = capture_workload(found, strict=strict, world=world or found.world)
+    if found.onnx is not None:
+        program = found.onnx.executed(program)
     return _noted(_as_software(program, found), found)
 
 
@@ -341,6 +343,7 @@ def _job_recorded(resolved: Resolved, cluster: Cluster, strict: bool) -> Program
         )
         return replace(made, programs=tuple(_noted(p, resolved) for p in made.programs))
     code = resolved.job is None and resolved.at_depth is None and resolved.world is None
+    code = code and resolved.onnx is None
     if code and cluster.n_devices > 1:
         from gpuscope.program.ranks import capture_ranks
 

@@ -103,6 +103,7 @@ LINES = (
     ("predict", "gpt2", "--on", NAME),
     ("predict", "gpt2", "--batch", NAME),
     ("predict", f"./{NAME}.py:build"),
+    ("predict", f"/nowhere/{NAME}.onnx", "--set", f"{NAME}=8"),
     ("analyze", f"/nowhere/{NAME}.json"),
     ("analyze", f"/nowhere/{NAME}*"),
     ("compare", NAME, NAME),

@@ -9,8 +9,10 @@ import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import fuzz_mutations as damage
 import kineto_traces
 import ncu_tables
 import nsys_databases
@@ -42,6 +44,25 @@ def rocprof() -> list[Any]:
     from test_kineto_rocprof import recording
 
     return [recording()]
+
+
+def damaged_report(random: Random) -> bytes:
+    """An engine's report, changed as JSON or as bytes."""
+    path = random.choice(sorted((DATA / "engine_reports").glob("*.[jc]s*")))
+    raw = path.read_bytes()
+    if path.suffix == ".json" and random.random() < 0.6:
+        whole = json.loads(raw)[:20]
+        return damage.as_json(random, [whole])
+    return damage.bytes_of(random, raw[:4000])
+
+
+@cache
+def onnx_model() -> bytes:
+    """A small graph."""
+    from onnx_models import mlp
+
+    with tempfile.TemporaryDirectory() as folder:
+        return mlp(Path(folder) / "mlp.onnx").read_bytes()
 
 
 def dialects() -> list[Any]:

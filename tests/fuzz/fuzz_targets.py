@@ -57,8 +57,15 @@ def _timeline(path: Path) -> None:
     from gpuscope.timeline.trace_files import find_traces
 
     for file in find_traces(path).files:
-        if file.kind in ("kineto", "nsys"):
+        if file.kind in ("kineto", "nsys", "engine"):
             run_job(Job(str(file.path), file.kind, file.rank), alone=True)
+
+
+def _onnx(path: Path) -> None:
+    from gpuscope.capturing import capture
+    from gpuscope.program.models.settings import WorkloadOptions
+
+    capture(str(path), options=WorkloadOptions(batch=2))
 
 
 def _execution(path: Path) -> None:
@@ -420,6 +427,15 @@ TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
         Target("trace", "t.json", _from(damage.as_json, seeds.traces), _timeline),
+        Target("engine report", "t.json", seeds.damaged_report, _timeline),
+        Target(
+            "onnx",
+            "t.onnx",
+            lambda random: damage.bytes_of(random, seeds.onnx_model()),
+            _onnx,
+            ci=150,
+            why="a model that can be read is captured: 40 ms",
+        ),
         Target("gzip", "t.json.gz", _from(damage.as_gzip, seeds.traces), _timeline),
         Target(
             "trace-told",

@@ -100,3 +100,26 @@ def test_device_work_that_cannot_be_used_ends(tmp_path: Path, ts: object) -> Non
     """What is told anew is told once: no trace is rewritten again and again."""
     events = [*XLA[:6], event(2, 20, "k", ts, 1.0), event(701, 5, "f", 1.0, 2.0)]
     assert found(read(tmp_path, events)) == {("f", "other", 2000)}
+
+
+def test_a_session_s_timeline_of_tensorflow_1(tmp_path: Path) -> None:
+    job = "/job:localhost/replica:0/task:0/device:GPU:0"
+    path = tmp_path / "timeline.json"
+    path.write_text(
+        json.dumps(
+            {
+                "traceEvents": [
+                    named("process_name", 5, 0, f"{job}/stream:14 Compute"),
+                    named("process_name", 6, 0, f"{job}/stream:all Compute"),
+                    named("process_name", 7, 0, "/job:localhost/replica:0/task:0/cpu:0 Compute"),
+                    event(5, 0, "MatMul", 10.0, 5.0),
+                    event(6, 0, "MatMul", 10.0, 5.0),
+                    event(7, 0, "Placeholder", 1.0, 1.0),
+                ]
+            }
+        )
+    )
+    timeline = read_trace(path)
+    kernels = timeline.events.kind == EVENT_KINDS.index("kernel")
+    assert kernels.sum() == 1
+    assert [lane.name for lane in timeline.lanes if lane.kind == "stream"] == ["stream 14"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,16 +46,26 @@ def measure_command(
     with_prediction: Annotated[
         bool, typer.Option("--predict", help=Text("Also predict it on this machine, and compare."))
     ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="AXIS=SIZE",
+            help=Text("Size of an ONNX graph's dynamic axis: batch=8. May be repeated."),
+        ),
+    ] = None,
     *,
     options: given.Options,
     outputs: given.Where,
 ) -> None:
     """Run a step of a workload on this machine: time, memory, energy, and where they go."""
+    from gpuscope.cli.onnx_settings import axes_in
     from gpuscope.cli.prediction import check_options
     from gpuscope.cli.results import check_outputs
 
     check_outputs(outputs)
     check_options(options)
+    options = replace(options, axes=axes_in(settings or ()))
     run = _measure(target, options, device, seconds, confidence, profile, outputs)
     _tell(run, target, options, outputs, with_prediction)
     if run.measurement is not None and run.measurement.interrupted:

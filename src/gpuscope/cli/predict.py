@@ -47,7 +47,18 @@ def predict_command(
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
-            help=Text("What if: memory_bandwidth=8TB/s, sm_count=160, ... May be repeated."),
+            help=Text(
+                "What if: memory_bandwidth=8TB/s, sm_count=160, ...; of an ONNX graph also its "
+                "dynamic axes: batch=8. May be repeated."
+            ),
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=Text("What runs an ONNX graph: onnxruntime, tensorrt, pytorch."),
+            show_default="onnxruntime",
         ),
     ] = None,
     sweep: Annotated[
@@ -87,11 +98,16 @@ def predict_command(
     from gpuscope.capturing import keeping
     from gpuscope.cli.prediction import Request, run_request, targets_of
 
+    own, axes = tuple(settings or ()), given.NO_AXES
+    if target.lower().endswith(".onnx"):
+        from gpuscope.cli.onnx_settings import split_settings
+
+        own, axes = split_settings(own)
     request = Request(
         workload=target,
         targets=targets_of(on, calibration),
-        options=replace(options, parallel=parallel, keep=keep),
-        settings=tuple(settings or ()),
+        options=replace(options, parallel=parallel, keep=keep, axes=axes, engine=engine),
+        settings=own,
         sweep=sweep,
         strict=strict,
         must_fit=must_fit,

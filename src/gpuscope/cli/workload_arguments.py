@@ -99,6 +99,10 @@ Lang = Annotated[str | None, typer.Option(help=Text("Language: en or zh."))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=Text("Only the headline; no progress."))]
 
 
+NO_AXES: tuple[tuple[str, int], ...] = ()
+"""Of a workload that is no ONNX graph."""
+
+
 def names_in(text: str | None) -> tuple[str, ...]:
     """Return the names that "a, b" lists."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())

@@ -153,6 +153,10 @@ def cost_program(
         device_spread = constants.spread("device.scale")
     if host.compiled.active:
         device_spread = hypot(device_spread, COMPILED_SPREAD)
+    if program.engine:
+        from gpuscope.program.onnx.engines import engine_named
+
+        device_spread = hypot(device_spread, engine_named(program.engine).spread)
     faster, slower = constants.sides("host.scale")
     host_s = sum(each.host_s * each.op.repeat for each in ops)
     if late_s:

@@ -23,11 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from gpuscope.cost.host_compiled import CompiledHost
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
 from gpuscope.program.types import Op, Program
+
+if TYPE_CHECKING:
+    from gpuscope.cost.host_engine import EngineHost
 
 _CLASS_BY_WORD: tuple[tuple[str, str], ...] = (
     ("c10d", "collective"),
@@ -125,6 +129,11 @@ class HostModel:
         self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s")
         self._known: dict[tuple[str, int], float] = {}
         self._lone = _lone_views(program)
+        self._engine: EngineHost | None = None
+        if program.engine:
+            from gpuscope.cost.host_engine import EngineHost
+
+            self._engine = EngineHost(program.engine, self.launch_s * self.scale)
 
     def _further_s(self, constants: Constants) -> dict[str, float]:
         """Seconds of a launch inside operators that make many, by class.
@@ -184,6 +193,8 @@ class HostModel:
         """Host time of one operator that makes `launches` launches."""
         if op.graph:
             return HostCost(0.0, 0.0, 0.0)  # one launch brings them all: `timeline.schedule`
+        if self._engine is not None:
+            return self._engine.cost(op, launches)
         if self.compiled.covers(op):
             return self.compiled.cost(op, launches)
         before = max(self._call_s(op) - self.launch_s * min(launches, 1), 0.2e-6)

@@ -34,6 +34,7 @@ MODELS = Registry[KernelModel](
         "own_models": (),
         "one_by_one": (),
         "host_arithmetic": (),
+        "host_engine": (),
     },
 )
 """What one device runs needs no collective: those files load with the first operator of theirs,

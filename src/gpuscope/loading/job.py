@@ -24,7 +24,7 @@ class Job:
 
     Attributes:
         path: the file, as the user named it.
-        kind: "kineto" or "nsys".
+        kind: "kineto", "nsys" or "engine".
         rank: which rank it is if the file does not say; None if the name does not say either.
         thin: keep device work and steps only.
         execution: PyTorch's execution trace of the same rank, for what its operators were called
@@ -85,6 +85,10 @@ def _read(job: Job, alone: bool) -> Timeline:
         from gpuscope.timeline.nsys import read_nsys
 
         return read_nsys(job.path)
+    if job.kind == "engine":
+        from gpuscope.timeline.engine_reports import read_report
+
+        return read_report(job.path, rank=job.rank)
     if job.kind != "kineto":
         raise InputFileError(
             Text("{path} is no trace.", path=job.path),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpuscope.hardware import Device
     from gpuscope.program.workload import Workload
 
-_NO_EVENTS = Timeline((), (), Events(*(np.zeros(0, np.int64) for _ in range(8))), origin="measured")
+NO_EVENTS = Timeline((), (), Events(*(np.zeros(0, np.int64) for _ in range(8))), origin="measured")
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ def assemble(workload: Workload, accelerator: Accelerator, found: Findings) -> R
     interval = found.blocks.interval
     step_s = interval.median
     device = accelerator.catalogue_device()
-    timeline = found.timeline or _NO_EVENTS
+    timeline = found.timeline or NO_EVENTS
     span = _energy(found.blocks.readings)
     analysis = measured_analysis(timeline, step_s, device, found.memory, found.peak_bytes)
     energy_j = None if span is None else span.average_w * step_s

@@ -61,7 +61,7 @@ def measure(
 
     Args:
         workload: a `build` function, a built-in model's name, `file.py:function`, or a Hugging
-            Face `config.json`.
+            Face `config.json`. An ONNX file is run by ONNX Runtime.
         options: for a workload given by name.
         on: "cuda", "cuda:1", "cpu", ...; this machine's GPU by default. On "cpu", code that
             says "cuda" is run on the processor.
@@ -89,6 +89,12 @@ def measure(
         from gpuscope.program.workload import check_name
 
         check_name(workload)
+        if workload.lower().endswith(".onnx"):
+            from gpuscope.measurement.onnx import measure_onnx
+
+            return measure_onnx(
+                workload, options, on, Plan(seconds, confidence, profile), on_progress
+            )
     accelerator = choose_accelerator(on)
     resolved = _resolve(workload, options, accelerator)
     plan = Plan(seconds, confidence, profile)

@@ -353,6 +353,7 @@ class Program:
         mesh: the largest device mesh that the code made, () without one.
         graph_breaks: where compiled code goes back to Python, () where nothing is compiled.
         printed: what a script that is its own step printed; None for others.
+        engine: what runs it in PyTorch's place, see `gpuscope.program.onnx.engines`; "": PyTorch.
     """
 
     name: str
@@ -376,6 +377,7 @@ class Program:
     mesh: tuple[MeshDimension, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
     printed: Printed | None = None
+    engine: str = ""
 
     @property
     def on_host_alone(self) -> bool:

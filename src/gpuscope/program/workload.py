@@ -25,6 +25,7 @@ from gpuscope.program.world import World
 if TYPE_CHECKING:
     from gpuscope.program.fold_declared import EqualLayers
     from gpuscope.program.models.user_file import UserBuild
+    from gpuscope.program.onnx.workload import OnnxBuild
 
 __all__ = ["Workload", "WorkloadOptions", "check_name", "resolve"]
 
@@ -52,6 +53,7 @@ class Workload:
             stages, its ranks differ and `build` raises: `gpuscope.program.pipeline` takes the job.
         script: the whole script; then it is `build`, too, but has no step to call.
         file: the function of the user's file, as long as nobody has imported it; `build`, too.
+        onnx: the graph of an ONNX file; `build`, too.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Workload:
     job: Job | None = None
     script: Script | None = None
     file: UserBuild | None = None
+    onnx: OnnxBuild | None = None
 
     def with_script(self, script: Script) -> Workload:
         """The same of a script that has changed."""
@@ -107,6 +110,9 @@ def resolve(
         MissingPackageError: torch or transformers is not installed.
     """
     options = options or WorkloadOptions()
+    if isinstance(name, str) and name.lower().endswith(".onnx") and not options.module:
+        return _of_onnx(name, options)
+    _refuse_graphs_own(name, options)
     if options.module:
         return _of_script(str(name), options)
     if isinstance(name, TransformerSize):
@@ -175,6 +181,10 @@ def check_name(name: str) -> None:
         from gpuscope.program.models.user_file import functions_of
 
         functions_of(Path(path or name))
+    elif name.lower().endswith(".onnx"):
+        from gpuscope.program.onnx.graph import check_file
+
+        check_file(Path(name))
     elif name.endswith(".json") and not Path(name).exists():
         from gpuscope.program.models.config_file import model_of_config
 
@@ -201,6 +211,38 @@ def _of_file(name: str, build: Callable[[], Step]) -> Workload:
         tokens=None,
         dtype="",
     )
+
+
+def _of_onnx(name: str, options: WorkloadOptions) -> Workload:
+    """An ONNX graph with a number for every size."""
+    from gpuscope.program.onnx.workload import onnx_build
+
+    build, batch = onnx_build(Path(name), options)
+    sizes = " x ".join(str(tuple(each.shape)) + " " + each.dtype for each in build.graph.inputs)
+    found = _of_file(name, build)
+    return replace(
+        found,
+        name=build.path.stem,
+        title=f"{build.path.stem}, {sizes}, {build.engine.called}",
+        task=options.task or "inference",
+        batch=batch,
+        samples=batch,
+        onnx=build,
+    )
+
+
+def _refuse_graphs_own(name: object, options: WorkloadOptions) -> None:
+    for option, given in (("--engine", options.engine), ("--set", options.axes)):
+        if given:
+            raise InvalidValueError(
+                Text(
+                    "{name} is no ONNX graph: it takes no {option} of one.",
+                    name=str(name),
+                    option=option,
+                ),
+                Text("It runs in PyTorch."),
+                Text("Leave out {option}.", option=option),
+            )
 
 
 def _of_script(name: str, options: WorkloadOptions) -> Workload:

@@ -17,9 +17,9 @@ from typing import Literal
 from gpuscope.document.text import Text, joined
 from gpuscope.errors import InputFileError
 
-TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution"]
+TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution", "engine"]
 
-_TRACES = ("kineto", "nsys", "execution")
+_TRACES = ("kineto", "nsys", "execution", "engine")
 """Kinds that hold what happened when, and belong together where they are of several ranks."""
 
 _HEAD_BYTES = 1 << 18
@@ -51,7 +51,7 @@ class TraceFile:
         path: where.
         kind: "kineto" (Chrome JSON), "nsys" (SQLite: its export, or rocpd), "snapshot" (PyTorch
             memory pickle), "document" (a run saved by gpuscope), "execution" (PyTorch's execution
-            trace: operators without times).
+            trace: operators without times), "engine" (a report of an inference engine).
         rank: what the name says; None where it says nothing. A rank in the file itself counts
             more and is only known once it is read.
         nbytes: size on disk.
@@ -137,6 +137,10 @@ def kind_of(path: str | Path) -> TraceKind | None:
         return "document"
     if _EXECUTION.match(text):
         return "execution"
+    from gpuscope.timeline.engine_reports import is_report
+
+    if is_report(text):
+        return "engine"
     body = text.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body[:1] == b"{" and any(mark in text for mark in _TRACE_MARKS):
         return "kineto"

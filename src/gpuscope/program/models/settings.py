@@ -91,6 +91,8 @@ class WorkloadOptions:
         module: the workload's name is a module's, run as `python -m` runs it.
         step: of a whole script, what is taken as its step: "whole", "optimizer", "forward", or the
             number of a step ("2"); None: what is found.
+        axes: sizes of an ONNX graph's dynamic axes, by name.
+        engine: what runs an ONNX graph (see `gpuscope.program.onnx.engines`); None: ONNX Runtime.
     """
 
     task: str | None = None
@@ -114,6 +116,8 @@ class WorkloadOptions:
     keep: str | None = None
     module: bool = False
     step: str | None = None
+    axes: tuple[tuple[str, int], ...] = ()
+    engine: str | None = None
 
     def __repr__(self) -> str:
         given = {f.name: getattr(self, f.name) for f in fields(self)}

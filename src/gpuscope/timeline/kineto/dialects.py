@@ -15,7 +15,9 @@ from typing import Any
 
 from gpuscope.timeline.kineto.retold import retold
 
-_XLA = re.compile(r"^/device:(?:GPU|TPU):(\d+)")
+_XLA = re.compile(r"^(?:/job:\w+/replica:\d+/task:\d+)?/device:(?:GPU|TPU):(\d+)")
+_OF_SESSION = re.compile(r"/device:GPU:\d+/stream:(\w+)")
+"""A row of TensorFlow's `timeline` of a session: one a stream, and "all" that repeats them."""
 _ASCEND = re.compile(r"^Ascend Hardware")
 _SUMMED = re.compile(r"^(?:HCCL|Communication|Overlap Analysis|AI Core Freq|NPU.MEM|CANN)\b")
 """Rows of Ascend's that tell the same work again, or counters."""
@@ -49,6 +51,9 @@ def _translated(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             continue
         thread = threads.get((str(event.get("pid")), str(event.get("tid"))), "")
         category = ""
+        session = _OF_SESSION.search(process)
+        if session:
+            thread = f"Stream {session[1]}"
         if xla:
             category = _of_xla(str(event.get("name")), thread)
         elif ascend:

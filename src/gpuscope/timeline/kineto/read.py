@@ -59,7 +59,7 @@ def read_trace(
 
         joined = with_inputs(Path(path), Path(execution))
         if joined is not None:
-            return _retold(Path(path), joined, rank, workers)
+            return read_retold(Path(path), joined, rank, workers)
     try:
         return _read(path, rank, workers, True)
     except InputFileError:
@@ -68,7 +68,7 @@ def read_trace(
         target = Path(path)
         if not is_rocprof(next(iter(Blocks(target)), b"")):
             raise
-    return _retold(target, as_kineto(target), rank, workers)
+    return read_retold(target, as_kineto(target), rank, workers)
 
 
 def _read(path: str | Path, rank: int | None, workers: int | None, other: bool) -> Timeline:
@@ -128,10 +128,10 @@ def _otherwise(path: Path, table: Table, rank: int | None, workers: int | None) 
         text = paired(path)
     elif not table.counts.get("kernel") and is_dialect(_processes(table)):
         text = as_kineto(path)
-    return None if text is None else _retold(path, text, rank, workers)
+    return None if text is None else read_retold(path, text, rank, workers)
 
 
-def _retold(path: Path, text: bytes, rank: int | None, workers: int | None) -> Timeline:
+def read_retold(path: Path, text: bytes, rank: int | None, workers: int | None) -> Timeline:
     """The timeline of a trace told in Kineto's words, with its own file as the source."""
     with tempfile.TemporaryDirectory(prefix="gpuscope-") as folder:
         made = Path(folder) / "whole.json"

@@ -1,0 +1,1 @@
+"""ONNX operators in PyTorch's words: one file a kind, each registering its own."""

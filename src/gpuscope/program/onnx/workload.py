@@ -1,0 +1,123 @@
+"""An ONNX file as a workload: what `predict model.onnx` captures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError
+from gpuscope.program.models.registry import Step
+from gpuscope.program.models.settings import WorkloadOptions, canonical_dtype
+from gpuscope.program.onnx.axes import with_sizes
+from gpuscope.program.onnx.engines import Engine, engine_named
+from gpuscope.program.onnx.executing import as_executed
+from gpuscope.program.onnx.graph import Graph, Input, read
+from gpuscope.program.types import Program
+
+__all__ = ["DEFAULT_ENGINE", "OnnxBuild", "onnx_build"]
+
+DEFAULT_ENGINE = "onnxruntime"
+
+_TAKEN = frozenset({"task", "batch", "seq", "dtype", "device", "axes", "engine", "replicas"})
+_REAL = {"float32": "float32", "tf32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxBuild:
+    """A graph with its sizes, ready to be captured.
+
+    Attributes:
+        path: the file.
+        graph: as the engine has changed it.
+        engine: what runs it.
+        real: dtype in which float32 is computed.
+        notes: filled by the capture.
+    """
+
+    path: Path
+    graph: Graph
+    engine: Engine
+    real: str = "float32"
+    notes: list[Text] = field(default_factory=list, compare=False)
+
+    @property
+    def __name__(self) -> str:
+        """The file's."""
+        return self.path.stem
+
+    def __call__(self) -> Step:
+        """Make the weights and the inputs; the step runs the graph."""
+        import torch
+
+        from gpuscope.program.onnx.call import dtype_of
+        from gpuscope.program.onnx.network import Network
+
+        network = Network(self.graph, self.engine, dtype_of(self.real))
+
+        def make(given: Input) -> Any:
+            dtype = network.float_as(dtype_of(given.dtype))
+            sizes = [int(size) for size in given.shape]
+            return torch.zeros(sizes, dtype=dtype, device="cuda")
+
+        inputs = {each.name: make(each) for each in self.graph.inputs}
+
+        def step() -> object:
+            with torch.no_grad():
+                made = network(inputs)
+            self.notes[:] = network.notes
+            return made
+
+        return step
+
+    def executed(self, program: Program) -> Program:
+        """What was captured, as the engine runs it."""
+        return as_executed(program, self.engine, self.notes)
+
+
+def onnx_build(path: Path, options: WorkloadOptions) -> tuple[OnnxBuild, int | None]:
+    """Read a model and give its axes their sizes.
+
+    Returns:
+        What is captured, and the batch where the first input tells it.
+
+    Raises:
+        MissingPackageError, InputFileError, UnsupportedError: see `graph.read`.
+        InvalidValueError, UnknownNameError: see `axes.with_sizes`; an option that a graph cannot
+            take.
+    """
+    _refuse(path, options)
+    engine = engine_named(options.engine or DEFAULT_ENGINE)
+    dtype = canonical_dtype(options.dtype) if options.dtype else "float32"
+    if dtype not in _REAL:
+        raise InvalidValueError(
+            Text("A graph is not run in {dtype}.", dtype=dtype),
+            Text("Its own integers say where it is quantized."),
+            Text("Type: --dtype float16, or give a quantized model."),
+        )
+    graph = with_sizes(read(path), path, dict(options.axes), options.batch, options.seq)
+    from gpuscope.program.onnx.fusing import fused_graph
+
+    build = OnnxBuild(path, fused_graph(graph, engine.fusions), engine, _REAL[dtype])
+    first = graph.inputs[0].shape if graph.inputs else ()
+    return build, int(first[0]) if len(first) > 1 else None
+
+
+def _refuse(path: Path, options: WorkloadOptions) -> None:
+    for each in fields(options):
+        if each.name not in _TAKEN and getattr(options, each.name) not in (None, each.default):
+            option = each.name.replace("_", "-")
+            raise InvalidValueError(
+                Text("{path} is a graph: it takes no --{option}.", path=path, option=option),
+                Text("What it computes is fixed in the file."),
+                Text("Leave out --{option}; sizes: --set batch=8", option=option),
+            )
+    if options.task not in (None, "inference", "prefill", "decode"):
+        raise InvalidValueError(
+            Text(
+                "{path} is a graph for inference: it cannot {task}.", path=path, task=options.task
+            ),
+            "",
+            Text("Leave out --task."),
+        )
