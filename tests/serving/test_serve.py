@@ -16,6 +16,7 @@ from gpuscope.hardware import device
 from gpuscope.program.models import find
 from gpuscope.serving.document import load_serving, serving_document
 from gpuscope.serving.engine import engine, engines
+from gpuscope.serving.gains import gains
 from gpuscope.serving.memory import kv_memory
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.quantization import quantization
@@ -167,3 +168,13 @@ def test_the_command_saves_compares_and_speaks_chinese(tmp_path: Path) -> None:
     told = cli.invoke(app, ["serve", *words, "--json"])
     assert json.loads(told.stdout)["schema"] == "gpuscope.serving"
     assert cli.invoke(app, ["serve", "llama-3.1-8b"]).exit_code == 2
+
+
+def test_changes_use_the_same_devices_otherwise() -> None:
+    asked = {"tp": 2, "rate": 5.0, "requests": 5, "input": 50, "output": 5}
+    found = gains("qwen3-30b-a3b", "4xh100", asked)
+    used = {(one.run.settings["tp"], one.run.settings["replicas"]) for one in found}
+    assert used == {(1, 4), (2, 2), (4, 1)}
+    assert [one.run.settings["attention_dp"] for one in found].count(2) == 1
+    plain = gains("llama-3.1-8b", "2xh100", {**asked, "rate": 1.0})
+    assert all(one.run.settings["attention_dp"] == 1 for one in plain)

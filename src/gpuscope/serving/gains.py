@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuscope.api import resolve_target
 from gpuscope.document.blocks import Column, Section, Table
 from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text, verbatim
@@ -39,7 +40,7 @@ def gains(model: str, on: Any, asked: Mapping[str, Any]) -> tuple[Gain, ...]:
     from gpuscope.serving.verb import serve
 
     found = []
-    for what, change in _changes(asked):
+    for what, change in (*_changes(asked), *_splits(model, on, asked)):
         try:
             found.append(Gain(what, serve(model, on, **{**asked, **change})[0]))
         except GpuscopeError:
@@ -66,6 +67,26 @@ def _changes(asked: Mapping[str, Any]) -> list[tuple[Text, dict[str, Any]]]:
         made.append((Text("keys and values in fp8"), {"kv_dtype": "fp8"}))
     if asked.get("speculate") is None:
         made.append((Text("three tokens drafted, 0.7 accepted"), {"speculate": "k=3,accept=0.7"}))
+    return made
+
+
+def _splits(model: str, on: Any, asked: Mapping[str, Any]) -> list[tuple[Text, dict[str, Any]]]:
+    """Other ways to use the same devices; a model without experts refuses the last one."""
+    if asked.get("prefill") is not None:
+        return []
+    count = resolve_target(on).n_devices
+    copies = asked.get("replicas") or max(1, count // (asked.get("tp") or count))
+    tp = asked.get("tp") or max(1, count // copies)
+    made = [
+        (Text("{copies} x {tp} devices", copies=count // n, tp=n),
+         {"tp": n, "replicas": count // n, "attention_dp": 1, "ep": 1})
+        for n in (tp // 2, tp * 2)
+        if n and n <= count
+    ]  # fmt: skip
+    if tp > 1:
+        other = 1 if asked.get("attention_dp", 1) > 1 else tp
+        made.append((Text("attention in data parallel: {groups}", groups=other),
+                     {"attention_dp": other, "ep": tp}))  # fmt: skip
     return made
 
 
