@@ -46,7 +46,9 @@ def _picture(report: Path) -> Image.Image:
         page = browser.new_page(viewport={"width": WIDTH, "height": 1000}, reduced_motion="reduce")
         page.goto(report.resolve().as_uri())
         page.wait_for_selector("html[data-ready]")
-        page.evaluate("document.getElementById('play').hidden = true")  # it floats over the panels
+        page.evaluate(
+            "document.getElementById('play').style.display = 'none'"
+        )  # it floats over the panels
         parts = [Image.open(io.BytesIO(page.locator("#summary").screenshot()))]
         for name in PANELS:
             panel = page.locator(f"#{name}")
