@@ -31,9 +31,17 @@ def test_use_memory_phase_and_modules_stand_on_the_one_axis(pages, browse) -> No
         "Device memory",
         "L2 cache",
         "Power",
-        "Memory",
+        "Memory held",
     } <= set(labels)
     assert len([t for t in found if t["kind"] == "counter"]) == len(run["use"]["series"]) + 1
+    page.click("#language")
+    page.locator("#timeline").scroll_into_view_if_needed()
+    page.wait_for_selector(CANVAS)
+    counted = [t["label"] for t in tracks(page) if t["kind"] == "counter"]
+    assert len(counted) == len(set(counted)) == len(run["use"]["series"]) + 1
+    page.click("#language")
+    page.locator("#timeline").scroll_into_view_if_needed()
+    page.wait_for_selector(CANVAS)
     page.get_by_role("button", name="Lanes", exact=True).click()
     assert {"counter", "nest"}.isdisjoint(track["kind"] for track in tracks(page))
     assert opened.errors == []

@@ -9,6 +9,8 @@ import { topOf, unitColour, unitName, value } from "../resources/units";
 
 /** An amount that holds until its next reading. */
 export interface Counter {
+  /** What it is of, in any language. */
+  key: string;
   name: string;
   time: Float64Array;
   value: (number | null)[];
@@ -24,15 +26,15 @@ export interface Counter {
 /** The device's units over the step that is looked at, memory, and what else was counted. */
 export function countersOf(run: Run): Counter[] {
   const memory = memoryLane(run), counted = recorded(run.timeline as Timeline);
-  return [...useLanes(run, counted), ...(memory ? [memory] : []), ...counted.filter((c) => !memory || (c.name !== "allocated" && c.name !== "reserved"))];
+  return [...useLanes(run, counted), ...(memory ? [memory] : []), ...counted.filter((c) => !memory || (c.key !== "allocated" && c.key !== "reserved"))];
 }
 
 function useLanes(run: Run, counted: readonly Counter[]): Counter[] {
   const { use } = run;
   if (!use) return [];
   const width = (use.end_ns - use.start_ns) / use.bins, time = Float64Array.from({ length: use.bins + 1 }, (_, i) => use.start_ns + i * width);
-  return use.series.filter((series) => !counted.some((c) => c.name === series.key)).map((series) => ({
-    name: unitName(series.key, run.device?.compute_unit_label), time, value: [...series.values, 0], most: topOf(series), colour: unitColour(series.key), told: (amount) => value(series, amount),
+  return use.series.filter((series) => !counted.some((c) => c.key === series.key)).map((series) => ({
+    key: series.key, name: unitName(series.key, run.device?.compute_unit_label), time, value: [...series.values, 0], most: topOf(series), colour: unitColour(series.key), told: (amount) => value(series, amount),
   }));
 }
 
@@ -45,7 +47,7 @@ function memoryLane(run: Run): Counter | null {
     layer.bytes.forEach((bytes, i) => { sums[i] += bytes; });
     layers.unshift({ name: word(layer.name), colour: CATEGORIES[layer.name] ?? "#7d8795", upTo: [...sums], own: layer.bytes });
   }
-  return { name: t("Memory"), time: Float64Array.from(picture.times, (s) => origin + s * 1e9), value: sums, most: Math.max(...sums), colour: "#0f9b8e", told: size, layers };
+  return { key: "held", name: t("Memory held"), time: Float64Array.from(picture.times, (s) => origin + s * 1e9), value: sums, most: Math.max(...sums), colour: "#0f9b8e", told: size, layers };
 }
 
 /** Counters that say something: more than one reading, some of them above zero. */
@@ -54,6 +56,6 @@ function recorded(tl: Timeline): Counter[] {
     const readings = counter.value.filter((v): v is number => v !== null), most = readings.reduce((a, b) => Math.max(a, b), 0);
     if (readings.length < 2 || most <= 0) return [];
     const told = (amount: number | null | undefined) => (amount === null || amount === undefined ? t("not available") : counter.unit === "bytes" ? size(amount) : `${Number(amount.toPrecision(3))} ${counter.unit === "1" ? "" : counter.unit}`.trim());
-    return [{ name: t(counter.name), time: Float64Array.from(counter.time_ns), value: counter.value, most, colour: "#0f9b8e", told }];
+    return [{ key: counter.name, name: t(counter.name), time: Float64Array.from(counter.time_ns), value: counter.value, most, colour: "#0f9b8e", told }];
   });
 }
