@@ -206,7 +206,8 @@ def _step_s(program: Program, cluster: Cluster, constants: Calibration) -> float
 
 
 def _compiled(program: Program, finding: Finding, timeline: Timeline) -> Program | None:
-    return None if program.compiled else replace(program, compiled="default")
+    other = program.compiled or program.engine
+    return None if other else replace(program, compiled="default")
 
 
 def _replayed(program: Program, finding: Finding, timeline: Timeline) -> Program | None:

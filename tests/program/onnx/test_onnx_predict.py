@@ -251,3 +251,9 @@ def test_a_shape_that_data_decides_is_refused(tmp_path: Path) -> None:
         kinds={"s": onnx.TensorProto.INT64},
     )
     _refused(path, InvalidValueError, "shaped", "from data")
+
+
+def test_advice_on_code_is_refused(tmp_path: Path) -> None:
+    path = models.mlp(tmp_path / "mlp.onnx")
+    with pytest.raises(UnsupportedError, match="has no code"):
+        gs.advise(str(path), "h200", options=WorkloadOptions(batch=8))

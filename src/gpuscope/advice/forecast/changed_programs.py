@@ -58,6 +58,12 @@ class ChangedPrograms:
 
             laid = for_cluster(options, cluster) or WorkloadOptions()
             self.resolved = resolve(workload, laid, load=False)
+            if self.resolved.onnx is not None:
+                raise UnsupportedError(
+                    Text("Changes of code cannot be tried on {name}.", name=str(workload)),
+                    Text("A graph has no code: its engine, precision and sizes are what changes."),
+                    Text("Compare: gpuscope predict {name} --engine tensorrt", name=str(workload)),
+                )
 
     def of(self, names: Iterable[str] = ()) -> Captured:
         """The program with these changes.
