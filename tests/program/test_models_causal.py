@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from narrow_models import NARROW, narrow, small, step_of
 
+from gpuscope.capturing import capture
 from gpuscope.program.models import find
 
 torch = pytest.importorskip("torch")
@@ -95,3 +96,22 @@ def test_shapes_from_the_configuration_are_those_of_a_real_cache(name: str) -> N
     model = make_model(narrow(name), small(name, task="decode"))
     token = torch.zeros(2, 1, dtype=torch.int64)
     assert heads_shapes(model.config, 2) == probed_shapes(model, token)
+
+
+def test_a_model_without_a_loss_of_its_own_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    """transformers warns where the table of losses has no name for a model, as for GPT-2."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers.utils import logging
+
+    def build() -> Any:
+        model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=64, n_head=2)).cuda()
+        tokens = torch.randint(0, 99, (1, 8), device="cuda")
+        return lambda: model(tokens, labels=tokens).loss.backward()
+
+    logging.get_logger("transformers.modeling_utils").warning_once.cache_clear()
+    logging.enable_propagation()
+    try:
+        capture(build)
+    finally:
+        logging.disable_propagation()
+    assert "loss_type" not in caplog.text
