@@ -147,6 +147,7 @@ LINES = (
     ("plan", f"{NAME}.py:build", "--on", "8xh200"),
     ("plan", f"{NAME}=3", "--task", "serve", "--on", "h200:slices"),
     ("plan", "qwen3-8b", "--task", "serve", "--rate", "1", "--on", f"{NAME}:slices"),
+    ("predict", "llama-3.2-1b", "--method", NAME),
     ("fit", NAME),
     ("fit", "llama-3.1-8b", "--method", NAME),
     ("fit", "llama-3.1-8b", "--lengths", NAME),

@@ -9,7 +9,7 @@ import typer
 
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.groups import Group, grouped
-from gpuscope.cli.workload_arguments import NoCache
+from gpuscope.cli.workload_arguments import ADAPTERS, NoCache
 from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
@@ -24,14 +24,7 @@ _TUNED_BY: dict[str, tuple[Any, Any]] = {
         Annotated[str, typer.Option(help=Text("full, lora or qlora; several: lora,qlora."))],
         "lora",
     ),
-    "rank": (Annotated[int, typer.Option(help=Text("Of the adapters."))], 16),
-    "targets": (
-        Annotated[
-            str,
-            typer.Option(help=Text("What gets an adapter: all-linear, attention, qv, or q,k,up.")),
-        ],
-        "all-linear",
-    ),
+    **ADAPTERS,
     "lengths": (
         Annotated[
             str | None,

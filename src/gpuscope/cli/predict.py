@@ -42,6 +42,7 @@ def predict_command(
     ] = None,
     options: given.OptionsOrScript,
     parallel: split.Parallel,
+    tuned: given.Tuned,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -98,6 +99,12 @@ def predict_command(
     from gpuscope.capturing import keeping
     from gpuscope.cli.prediction import Request, run_request, targets_of
 
+    targets = targets_of(on, calibration)
+    if tuned["method"] is not None:
+        from gpuscope.cli.tuning_arguments import fine_tuned
+
+        shared = parallel is not None or (sweep or "").startswith("devices")
+        options = fine_tuned(target, options, tuned, targets, shared)
     own, axes = tuple(settings or ()), given.NO_AXES
     if target.lower().endswith(".onnx"):
         from gpuscope.cli.onnx_settings import split_settings
@@ -105,7 +112,7 @@ def predict_command(
         own, axes = split_settings(own)
     request = Request(
         workload=target,
-        targets=targets_of(on, calibration),
+        targets=targets,
         options=replace(options, parallel=parallel, keep=keep, axes=axes, engine=engine),
         settings=own,
         sweep=sweep,

@@ -158,3 +158,27 @@ OptionsOrScript = Annotated["WorkloadOptions", Group(_OF_SCRIPTS | _OPTIONS, _op
 """The same where the workload may be a script, with its own arguments."""
 Where = Annotated["Outputs", Group(_OUTPUTS, _outputs)]
 """Where a run goes: `Outputs`."""
+
+ADAPTERS: dict[str, tuple[Any, Any]] = {
+    "rank": (Annotated[int, typer.Option(help=Text("Of the adapters."))], 16),
+    "targets": (
+        Annotated[
+            str,
+            typer.Option(help=Text("What gets an adapter: all-linear, attention, qv, or q,k,up.")),
+        ],
+        "all-linear",
+    ),
+}
+
+_MEMBERS: dict[str, tuple[Any, Any]] = {
+    "method": (
+        Annotated[
+            str | None, typer.Option(help=Text("Fine-tune a built-in decoder: full, lora, qlora."))
+        ],
+        None,
+    ),
+    **ADAPTERS,
+}
+
+Tuned = Annotated[dict[str, Any], Group(_MEMBERS, dict)]
+"""How a built-in decoder is fine-tuned."""

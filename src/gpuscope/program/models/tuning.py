@@ -14,6 +14,7 @@ __all__ = [
     "PACKINGS",
     "SHARDINGS",
     "TARGETS",
+    "USUAL_OPTIMIZER",
     "FineTuning",
     "projections_of",
 ]
@@ -28,6 +29,9 @@ apart by FlashAttention's kernel for lengths that vary, or by a mask."""
 OPTIMIZERS = ("adamw", "adamw-8bit", "paged-adamw-8bit")
 """torch's AdamW with states in the parameter's dtype; bitsandbytes' with states in 8 bits, and that
 with large states in memory which the driver pages between host and device."""
+
+USUAL_OPTIMIZER = MappingProxyType({"full": "adamw", "lora": "adamw", "qlora": "paged-adamw-8bit"})
+"""By method: QLoRA's paper pages its states."""
 
 TARGETS = MappingProxyType(
     {
