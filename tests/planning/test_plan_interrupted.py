@@ -61,13 +61,13 @@ def test_fine_tuning() -> None:
 def test_serving(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"on": "h100", "devices": 1, "rate": 2, "answer": "64"}
     if when == "scored":
-        real, seen = serving._scored, []
+        real, seen = serving.scored, []
 
         def second(*args: object) -> object:
             seen.append(args)
             return interrupted() if len(seen) == 2 else real(*args)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(serving, "_scored", second)
+        monkeypatch.setattr(serving, "scored", second)
     found = gs.plan("llama-3.1-8b", task="serve", on_candidate=interrupted, **given)
     assert (found.judged, found.complete) == ((), False)
     assert found.best is not None
@@ -77,7 +77,7 @@ def test_serving(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serving_before_anything_was_scored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "_scored", interrupted)
+    monkeypatch.setattr(serving, "scored", interrupted)
     with pytest.raises(KeyboardInterrupt):
         gs.plan("llama-3.1-8b", task="serve", on="h100", devices=1, rate=2)
 

@@ -319,7 +319,9 @@ class Recorder(StepWriter, TorchDispatchMode):
     def _keep_on_device(self, facts: Facts, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """C++ reads "cpu" as the device of a fake and asks for it again: put that right."""
         device = kwargs.get("device")
-        if facts.name == "aten::where":
+        if facts.name == "aten::where" and all(
+            not isinstance(t, torch.Tensor) or t.dim() == 0 or on_device(t) for t in args
+        ):
             self._adopted(facts, args, kwargs)  # numbers: a fill on the device, and no copy to it
         if facts.name == "aten::_to_copy" and device is not None and on_device(args[0]):
             if torch.device(device).type == "cpu" and not Departures.asked:
