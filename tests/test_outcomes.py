@@ -15,7 +15,7 @@ from gpuscope.timeline.recost import recost
 
 @pytest.fixture(scope="module")
 def run() -> gs.Run:
-    options = gs.WorkloadOptions(task="train", batch=4, seq=256, layers=2)
+    options = gs.WorkloadOptions(task="train", batch=8, seq=256, layers=2)
     return gs.predict("gpt2", on="h200", options=options)
 
 
@@ -88,7 +88,7 @@ def test_a_job_of_equal_ranks_is_held_to_simulations_too() -> None:
 
 def test_what_a_simulation_takes_from_one_finding_is_left_to_others() -> None:
     """Fusing was served first and gains less: the products of a job had nothing left of it."""
-    plan = ParallelOptions(fsdp="full")
+    plan = ParallelOptions(fsdp="full", microbatch=2)
     options = gs.WorkloadOptions(task="train", parallel=plan)
     job = gs.predict("llama-3.2-1b", on="8xh200", options=options)
     products = _told(job, "compute_bound")

@@ -94,23 +94,16 @@ def work_of(before: Entry, after: Entry) -> float:
     return sizes[1] / sizes[0]
 
 
-def _constants(entry: Entry) -> Any:
-    """Of the host that the row was measured on."""
-    from gpuscope import api
-
-    own = predictions.NEWEST_HOST if entry.name in NEWEST else None
-    return api.resolve_calibration("h200", own) or api.calibration_for(
-        api.resolve_target("h200").device
-    )
-
-
 def row_of(before: Entry, after: Entry, en: str, zh: str) -> dict[str, Any]:
     """One pair, predicted and measured."""
     import gpuscope as gs
     from gpuscope.advice.forecast.speedup import costs_of, speedup_interval
 
     cluster = gs.parse_target("h200")
-    costs = [costs_of(predictions.program_of(e), cluster, _constants(e)) for e in (before, after)]
+    costs = [
+        costs_of(predictions.program_of(e), cluster, predictions.constants_of(e.name))
+        for e in (before, after)
+    ]
     work = work_of(before, after)
     predicted, low, high = speedup_interval(costs[0], costs[1], work)
     steps = [

@@ -336,7 +336,7 @@ def hosts_table(rows: Sequence[Row], lang: str) -> str:
     )
     lines = [head, "|---|---:|---:|---:|---:|"]
     for r in rows:
-        if "shipped" in r:
+        if r["host_bound"] and r["host"] != "first":
             t = r["step_time_s"]
             lines.append(
                 f"| {r['name']} | {t['measured'] * 1e3:.2f} ms | {r['shipped']['error']:+.0%} | "

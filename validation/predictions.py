@@ -35,7 +35,11 @@ PROGRAM = HERE.parent / "src" / "gpuscope" / "program"
 
 NEWEST_HOST = RECORDINGS.parent / "newest_host.toml"
 """Constants of the host that the newest rows were measured on, from its own bench (`newest_host/`,
-`gpuscope bench --only host,launch`, 21 s). The first rows' host is that of the shipped ones."""
+`gpuscope bench --only host,launch`, 21 s). The first rows' host is the one whose calls the shipped
+constants are, without `host.scale`, which is for hosts that nobody benched."""
+
+FIRST_HOST_SPREAD = 0.15
+"""80 % of made-up programs on that host, each judged by a fit without it (`host_programs.toml`)."""
 
 HOST_BOUND = 0.8
 """A step whose kernels fill less than this share of it is paced by the host."""
@@ -124,6 +128,19 @@ def kernels_by_kind(entry: Entry, program: Any, on: str) -> dict[str, list[float
 # -- predicting ---------------------------------------------------------------------------------
 
 
+def constants_of(name: str, on: str = "h200") -> Any:
+    """Constants with the host that a workload was measured on: its own bench, or the first host."""
+    from gpuscope.api import resolve_calibration
+    from gpuscope.hardware import CalibratedValue, calibration_for, device
+
+    if name in NEWEST and NEWEST_HOST.exists():
+        return resolve_calibration(on, NEWEST_HOST)
+    shipped, spread = calibration_for(device(on)), FIRST_HOST_SPREAD
+    itself = CalibratedValue(1.0, "1", "calibrated", 1 - spread, 1 + spread, "the host measured")
+    entries = dict(shipped.entries) | {"host.scale": itself}
+    return replace(shipped, entries=tuple(sorted(entries.items())))
+
+
 def row_of(name: str, on: str = "h200") -> Row:
     """One workload, predicted and measured."""
     import torch
@@ -135,8 +152,8 @@ def row_of(name: str, on: str = "h200") -> Row:
     entry = next(e for e in ZOO if e.name == name)
     record = json.loads((RECORDINGS / f"{name}.json").read_text())
     program = program_of(entry)
-    own = NEWEST_HOST if name in NEWEST and NEWEST_HOST.exists() else None
-    run = gs.predict(program, on=on, calibration=own)
+    benched = name in NEWEST and NEWEST_HOST.exists()
+    run = gs.predict(program, on=on, calibration=constants_of(name, on))
     low, high = run.step_time_interval_s
     step_s, busy_s = record["step_time_s"], record["kernel_sum_s"]
     # A CUDA graph keeps its memory, and a replay allocates nothing: the warm-up's peak counts.
@@ -148,7 +165,7 @@ def row_of(name: str, on: str = "h200") -> Row:
         "task": entry.task,
         "mode": "compiled" if entry.compiled else entry.graphs or "eager",
         "host_bound": busy_s < HOST_BOUND * step_s,
-        "host": "its own bench" if own else "shipped",
+        "host": "its own bench" if benched else "first",
         "step_time_s": {
             **_pair(run.step_time_s, step_s),
             "low": low,
@@ -161,9 +178,9 @@ def row_of(name: str, on: str = "h200") -> Row:
     }
     if record.get("energy_j") and run.energy_j:
         row["energy_j"] = _pair(run.energy_j, record["energy_j"])
-    if own and row["host_bound"]:
-        shipped = gs.predict(program, on=on)
-        row["shipped"] = _pair(shipped.step_time_s, step_s)
+    shipped = gs.predict(program, on=on)
+    low, high = shipped.step_time_interval_s
+    row["shipped"] = {**_pair(shipped.step_time_s, step_s), "low": low, "high": high}
     if row["mode"] == "eager":
         row["kernels"] = kernels_by_kind(entry, program, on)
     return row

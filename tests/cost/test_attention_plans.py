@@ -48,7 +48,8 @@ def decoding(backend: Any = None) -> Program:
     return capture(build)
 
 
-PLAN_S = calibration_for(device("h200")).value("host.attention_plan_s")
+KNOWN = calibration_for(device("h200"))
+PLAN_S = KNOWN.value("host.scale") * KNOWN.value("host.attention_plan_s")
 
 
 def attention_s(program: Program, on: str = "h200") -> list[float]:
@@ -61,16 +62,16 @@ def test_the_first_layer_plans_for_all() -> None:
     assert program.settings[ANEW]
     first, *others = attention_s(program)
     assert first > 0.5 * PLAN_S
-    assert max(others) < 1e-3
+    assert max(others) < 1.5e-3
     plain = attention_s(replace(program, settings={}))
-    assert max(plain) < 1e-3
+    assert max(plain) < 1.5e-3
     assert first - plain[0] == pytest.approx(PLAN_S, rel=0.2)
 
 
 def test_other_kernels_need_no_plan() -> None:
     flash = decoding([torch.nn.attention.SDPBackend.FLASH_ATTENTION])
-    assert max(attention_s(flash)) < 1e-3
-    assert max(attention_s(decoding(), "a100")) < 1e-3  # PyTorch takes FlashAttention there
+    assert max(attention_s(flash)) < 1.5e-3
+    assert max(attention_s(decoding(), "a100")) < 1.5e-3  # PyTorch takes FlashAttention there
 
 
 def test_the_step_waits_for_it_and_is_told() -> None:

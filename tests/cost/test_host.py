@@ -164,7 +164,7 @@ def test_another_host_scales_everything(scale) -> None:
 
 def test_single_calls_leave_out_what_only_programs_have() -> None:
     op = replace(ADD, python_calls=10)
-    known = constants(**{"start.forward_s": 50 * US, "mixed_factor": 2.0})
+    known = constants(**{"start.forward_s": 50 * US, "mixed_factor": 2.0, "scale": 1.5})
     model = HostModel(known, Program("test", (replace(op, index=0),)), single_calls=True)
     assert model.cost(replace(op, index=0), 1).before_s == pytest.approx(4 * US)
 

@@ -14,10 +14,13 @@ from gpuscope.program.types import Op, Phase, Program, Storage, TensorSpec
 
 CONSTANTS = Constants(calibration_for(device("h200")))
 CALL_S, GUARD_S, SAVE_S, GRADIENT_S, KERNEL_S = (
-    CONSTANTS.value(f"host.compiled.{name}_s")
+    CONSTANTS.value("host.scale") * CONSTANTS.value(f"host.compiled.{name}_s")
     for name in ("call", "guard", "save", "gradient", "per_kernel")
 )
-TRAIN_S = {p: CONSTANTS.value(f"host.compiled.{p}_s") for p in ("forward", "backward")}
+TRAIN_S = {
+    p: CONSTANTS.value("host.scale") * CONSTANTS.value(f"host.compiled.{p}_s")
+    for p in ("forward", "backward")
+}
 
 
 def program(calls: int, parameters: int, *, train: bool, region: bool = True) -> Program:

@@ -59,6 +59,7 @@ def followed(case: Case) -> Row:
         row |= {
             "predicted": True,
             "step_s": run.step_time_s,
+            "interval_s": run.step_time_interval_s,
             "launches": int((run.timeline.events.kind == KERNEL).sum()),
             "launches_by": _launches_by(run.timeline.events, program),
             "peak_bytes": run.peak_memory_bytes,

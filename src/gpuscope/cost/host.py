@@ -15,8 +15,9 @@ nothing. Launches after an operator's first cost just the launch, except in oper
 library, prepare kernels in a loop, or call other operators (recurrent layers, gradients of
 embeddings, sums by index): see `_further_s`.
 All constants are `host.*` of the calibration: `host.op.<operator>.<mode>_s` of operators that were
-measured one by one, `host.<class>.<mode>_s` of others (`plain`, or recording `autograd`). Another
-machine's CPU may be twice slower, which `host.scale`'s spread says.
+measured one by one, `host.<class>.<mode>_s` of others (`plain`, or recording `autograd`). All are
+times `host.scale`: 1 on a host that was benched; on any other the middle of those that were, and
+how far they lie apart.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class HostModel:
         constants: calibrated `host.*` constants.
         program: for what holds over the whole program (autograd nodes, compiled or not).
         single_calls: leave out what only a program has (cold caches, Python between operators,
-            entering a phase), for fitting just that.
+            entering a phase), and whose host it is, for fitting just that.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class HostModel:
         self.dispatch_s = 0.0 if single_calls else get("host.dispatch_s")
         self._starts = {} if single_calls else self._phase_starts(program, get)
         self._get = get
-        self.scale = get("host.scale")
+        self.scale = 1.0 if single_calls else get("host.scale")
         self.launch_s = get("host.launch_s")
         self.module_s = get("host.module_call_s")
         self.node_s = get("host.backward_node_s")

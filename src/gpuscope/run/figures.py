@@ -118,8 +118,8 @@ def catalogue_host(
         return None
     scale = constants.entry("host.scale")
     return Text(
-        "The host is the catalogue's (a Xeon at 2.1 GHz in a virtual machine); others take {low} "
-        "to {high} times as long. Yours: gpuscope bench --only host --save, then --on this.",
+        "The host is the middle one of those measured (Xeons in virtual machines); others take "
+        "{low} to {high} times as long. Yours: gpuscope bench --only host --save, then --on this.",
         low=f"{scale.low / scale.value:.1f}",
         high=f"{scale.high / scale.value:.1f}",
     )

@@ -48,8 +48,8 @@ def test_a_slow_host_makes_a_host_bound_step_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUSCOPE_HOME", str(tmp_path / "home"))
-    twice = 2 * calibration_for(H200).value("host.op.mm.plain_s")
-    own = calibrate([host_call(twice)], H200, measured_with="a test")
+    slow_s = 3 * calibration_for(H200).value("host.op.mm.plain_s")  # the middle host: 1.55 times
+    own = calibrate([host_call(slow_s)], H200, measured_with="a test")
     path = save_calibration(own, tmp_path / "mine")
     program = gs.capture(build)
     shipped = gs.predict(program, on="h200")

@@ -365,7 +365,9 @@ def _carried(found: Mapping[str, CalibratedValue], base: Calibration) -> dict[st
         for name, entry in found.items()
         if name.startswith("host.op.") and name in base and base.value(name) > 0
     ]
-    ratio = statistics.median(ratios) if ratios else 1.0
+    # Where no call was measured, this host is as unknown as any.
+    unknown = base.value("host.scale") if "host.scale" in base else 1.0
+    ratio = statistics.median(ratios) if ratios else unknown
     near = sorted(abs(r / ratio - 1) for r in ratios)
     half = max(_UNSCALED_SPREAD, near[int(0.8 * (len(near) - 1))] if near else 0.3)
     out = {}
