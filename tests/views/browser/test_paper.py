@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from browser_pages import PAGE_NAMES
 from test_every_page import scroll_through
 
 pytestmark = pytest.mark.slow
+
+SHEET_PX = 876
+"""Width at which the page is laid out for paper."""
+
+MOST_SHEETS = 12
 
 PRINTED = """() => {
   dispatchEvent(new Event("beforeprint"));
@@ -38,7 +45,7 @@ def test_all_is_drawn_for_paper_and_nothing_is_cut(name, scrolled, pages, browse
     if scrolled:
         scroll_through(page)
     found = page.evaluate(PRINTED)
-    assert found["width"] == 700
+    assert found["width"] == SHEET_PX
     assert found["theme"] == "light"
     assert found["late"] == []
     assert found["empty"] == []
@@ -55,6 +62,18 @@ def test_the_paper_is_laid_out_at_its_own_width_and_the_screen_again_after_it(
     width = "document.querySelector('#timeline .tl-box canvas').getBoundingClientRect().width"
     before = page.evaluate(width)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate(width) < 700
+    assert page.evaluate(width) < SHEET_PX
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(width) == before
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("name", ["predicted", "ranks", "pair"])
+def test_a_report_takes_few_sheets(name, lang, pages, browse) -> None:
+    opened = browse(pages[name])
+    if lang == "zh":
+        opened.page.click("#language")
+    printed = opened.page.pdf(format="A4", prefer_css_page_size=True)
+    sheets = len(re.findall(rb"/Type\s*/Page\b(?!s)", printed))
+    assert 2 < sheets <= MOST_SHEETS
+    assert opened.errors == []

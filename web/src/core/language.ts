@@ -44,6 +44,9 @@ export const text = (english: string): string => english;
 /** Words that the data brings in every language. */
 export const said = (words: Words | null | undefined): string => (words ? (words[language] ?? words.en) : "");
 
+/** Kinds of events that only the data names, so that they are found for translation. */
+export const KINDS = [text("sync"), text("memcpy")];
+
 /** A stable word of the data, such as "tensor_core". */
 export const word = (name: string): string => t(name.replaceAll("_", " "));
 

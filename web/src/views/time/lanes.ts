@@ -5,7 +5,7 @@ import type { Run, Timeline } from "../../core/document";
 import { size } from "../../core/format";
 import { t, word } from "../../core/language";
 import { memoryPicture } from "../resources/memory_data";
-import { topOf, unitColour, unitName, value } from "../resources/units";
+import { type Key, topOf, unitColour, unitName, value } from "../resources/units";
 
 /** An amount that holds until its next reading. */
 export interface Counter {
@@ -29,12 +29,15 @@ export function countersOf(run: Run): Counter[] {
   return [...useLanes(run, counted), ...(memory ? [memory] : []), ...counted.filter((c) => !memory || (c.key !== "allocated" && c.key !== "reserved"))];
 }
 
+/** The unit's name; of device memory it is the rate, beside the lane of what is held in it. */
+const laneName = (key: Key, label?: string): string => (key === "memory" ? t("Memory bandwidth") : unitName(key, label));
+
 function useLanes(run: Run, counted: readonly Counter[]): Counter[] {
   const { use } = run;
   if (!use) return [];
   const width = (use.end_ns - use.start_ns) / use.bins, time = Float64Array.from({ length: use.bins + 1 }, (_, i) => use.start_ns + i * width);
   return use.series.filter((series) => !counted.some((c) => c.key === series.key)).map((series) => ({
-    key: series.key, name: unitName(series.key, run.device?.compute_unit_label), time, value: [...series.values, 0], most: topOf(series), colour: unitColour(series.key), told: (amount) => value(series, amount),
+    key: series.key, name: laneName(series.key, run.device?.compute_unit_label), time, value: [...series.values, 0], most: topOf(series), colour: unitColour(series.key), told: (amount) => value(series, amount),
   }));
 }
 
