@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from unittest import mock
+
+import pytest
 
 from gpuscope.hardware import parse_target
+from gpuscope.planning.dimensions.registry import Choices
 from gpuscope.planning.question import question_of
-from gpuscope.planning.types import Candidate, Judged, Question
+from gpuscope.planning.types import Candidate, Judged, Plan, Question
 from gpuscope.program.models.parallel.options import Parallelism
 
 
@@ -39,6 +46,33 @@ def judged(step_s: float, target: str = "8xh200", half: float = 0.04, **plan: An
         energy_j=step_s * cluster.n_devices,
         usd=step_s * cluster.n_devices,
     )
+
+
+def planned(more: Choices = (), target: str = "8xh200", **layout: Any) -> Plan:
+    """A plan whose best chooses something beside its layout, too."""
+    best = judged(1.0, target, **layout)
+    best = replace(best, candidate=replace(best.candidate, more=more))
+    return Plan(
+        question=asked(),
+        best=best,
+        ties=(best,),
+        front=(best,),
+        judged=(best,),
+        rejected=(),
+        candidates=1,
+        scored_per_s=1.0,
+    )
+
+
+def torchtitan_reads(text: str, folder: Path) -> Any:
+    """torchtitan's own reader of a file (before 0.3); skips where it is not installed."""
+    if importlib.util.find_spec("triton") is None:  # what names kernels is of no account
+        sys.modules.setdefault("torchtitan.models.moe.kernels", mock.MagicMock())
+    pytest.importorskip("torchtitan.config.job_config")
+    manager = pytest.importorskip("torchtitan.config").ConfigManager()
+    path = folder / "plan.toml"
+    path.write_text(text, "utf-8")
+    return manager.parse_args(["--job.config_file", str(path)])
 
 
 def slower(each: Judged, factor: float) -> Judged:

@@ -18,15 +18,23 @@ from gpuscope.planning.simulate import Simulator, probability_to_fit
 from gpuscope.planning.types import Candidate, Judged, Plan, Question
 
 FACTORS = st.floats(1.0, 8.0)
+BESIDE: list[dict[str, str]] = [{}, {"precision": "bf16,fp8"}]
 QUESTIONS = st.builds(
-    lambda model, devices, batch, goal, simulate: asked(
-        model=model, devices=devices, global_batch=batch, goal=goal, simulate=simulate, on="h100"
+    lambda model, devices, batch, goal, simulate, beside: asked(
+        model=model,
+        devices=devices,
+        global_batch=batch,
+        goal=goal,
+        simulate=simulate,
+        on="h100",
+        **beside,
     ),
     st.sampled_from(["llama-3.2-1b", "llama-3.1-8b", "qwen3-30b-a3b"]),
     st.sampled_from(["1", "8", "4..16"]),
     st.sampled_from([16, 24, 64]),
     st.sampled_from(["time", "cost", "energy"]),
     st.integers(1, 6),
+    st.sampled_from(BESIDE),
 )
 
 
@@ -111,6 +119,14 @@ def test_more_devices_to_choose_from_never_make_the_best_worse(question: Questio
         question, clusters=more.clusters, simulated=question.simulated + len(more.clusters)
     )
     assert _best(wide) <= _best(question)
+
+
+@settings(max_examples=8, deadline=None)
+@given(QUESTIONS, st.sampled_from(BESIDE))
+def test_more_choices_never_make_the_best_worse(question: Question, more: dict[str, str]) -> None:
+    usual = replace(question, tries=())
+    wide = replace(question, tries=asked(**more).tries, simulated=2 * question.simulated)
+    assert _best(wide) <= _best(usual)
 
 
 @settings(max_examples=8, deadline=None)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shlex
-import sys
 from dataclasses import replace
 from typing import Any
-from unittest import mock
 
 import pytest
 import yaml
-from made import asked, judged
+from made import asked, judged, torchtitan_reads
 
 import gpuscope
 from gpuscope.errors import UnsupportedError
@@ -166,16 +163,9 @@ def test_deepspeed_reads_its_file(tmp_path: Any) -> None:
     assert read.zero_optimization_stage == 0
 
 
-def test_torchtitan_reads_its_file(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those before 0.3, which took TOML; kernels that it names are of no account."""
-    if importlib.util.find_spec("triton") is None:
-        monkeypatch.setitem(sys.modules, "torchtitan.models.moe.kernels", mock.MagicMock())
-    pytest.importorskip("torchtitan.config.job_config")
-    manager = pytest.importorskip("torchtitan.config").ConfigManager()
+def test_torchtitan_reads_its_file(tmp_path: Any) -> None:
     layout = {"dp": 4, "pp": 2, "microbatch": 1, "microbatches": 8, "recompute": "selective"}
-    path = tmp_path / "plan.toml"
-    path.write_text(_plan(**layout).to("torchtitan"))
-    read = manager.parse_args(["--job.config_file", str(path)])
+    read = torchtitan_reads(_plan(**layout).to("torchtitan"), tmp_path)
     assert read.parallelism.data_parallel_shard_degree == 4
     assert read.parallelism.pipeline_parallel_degree == 2
     assert read.parallelism.pipeline_parallel_schedule == "1F1B"

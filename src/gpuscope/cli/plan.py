@@ -11,6 +11,7 @@ import typer
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.fit import TunedBy, show_tuning
 from gpuscope.cli.groups import grouped
+from gpuscope.cli.plan_beside import Beside, refuse_beside
 from gpuscope.cli.plan_serving import ServedLoad, ServedOn, show_serving
 from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
@@ -43,6 +44,7 @@ def plan_command(
     task: Annotated[str, typer.Option(help=Text("train, finetune or serve."))] = "train",
     tuned_by: TunedBy,
     load: ServedLoad,
+    beside: Beside,
     on: Annotated[
         str, typer.Option("--on", help=Text("Devices to choose from: h100,h200."))
     ] = "h200",
@@ -114,6 +116,7 @@ def plan_command(
         show_own(context, own, why, framework, shown)
         return
     check_task(task)
+    refuse_beside(task, beside)
     if task != "train":
         _refuse_check(task, check is not None, framework is not None)
     if task != "finetune":
@@ -140,8 +143,9 @@ def plan_command(
         tuning = question_of_tuning(model, **given, **tuned_by)
         show_tuning(tuning, why, no_cache, shown)
     elif days is not None or model == ANY:
-        _show_largest(model, days, given, no_cache, shown)
+        _show_largest(model, days, {**given, **beside}, no_cache, shown)
     else:
+        given |= {"framework": framework, **beside}
         _show_training(model, given, _Wanted(why, framework, check), no_cache, shown)
 
 
@@ -219,7 +223,6 @@ def _show_training(
     from gpuscope.planning.explanation import explained
     from gpuscope.planning.question import question_of
     from gpuscope.planning.search import search
-    from gpuscope.planning.writers import WRITERS
     from gpuscope.views.i18n import choose_language
 
     question = question_of(model, **given)
@@ -230,8 +233,6 @@ def _show_training(
             Text("--why and --for are about a choice."),
             Text("Leave them out."),
         )
-    if framework is not None:
-        WRITERS.get(framework)
     lang = choose_language(shown.lang)
 
     def make() -> Explanation:

@@ -22,10 +22,13 @@ from gpuscope.planning.sentences import (
 )
 from gpuscope.planning.types import Judged, Neighbour, Plan, Question, steps_of
 
-__all__ = ["assumed", "command", "explained"]
+__all__ = ["assumed", "commands", "explained"]
 
 _ASSUMPTIONS = (
-    Text("All candidates train with AdamW in bfloat16 mixed precision, eagerly, as PyTorch does."),
+    Text(
+        "Where a plan says nothing else, it trains with AdamW in bfloat16 mixed precision, "
+        "eagerly, as PyTorch does."
+    ),
     Text(
         "Ties: errors of candidates on one device are taken to correlate by 0.9; across devices "
         "not at all."
@@ -66,7 +69,7 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
         ),
         _summary(plan),
         tuple(sections),
-        (command(best, question.model, question.seq),),
+        commands(best, question.model, question.seq),
         (),
         assumed(question, best),
     )
@@ -177,8 +180,10 @@ def assumed(question: Question, taken: Judged) -> tuple[Text, ...]:
     return *_ASSUMPTIONS, *bound_to(taken.candidate.cluster, question.clusters)
 
 
-def command(best: Judged, model: str, seq: int) -> str:
-    """What predicts the choice in full."""
+def commands(best: Judged, model: str, seq: int) -> tuple[str, ...]:
+    """What predicts the choice in full; nothing where it has what `predict` has no option for."""
+    if best.candidate.more:
+        return ()
     asked, cluster = best.candidate.asked, best.candidate.cluster
     given = [f"gpuscope predict {model} --task train --on {cluster.n_devices}x{cluster.device.id}"]
     given.append(f"--seq {seq} --global-batch {asked.global_batch} --microbatch {asked.microbatch}")
@@ -190,4 +195,4 @@ def command(best: Judged, model: str, seq: int) -> str:
         given.append(f"--schedule {asked.schedule}")
     if asked.recompute != "none":
         given.append(f"--recompute {asked.recompute}")
-    return " ".join(given)
+    return (" ".join(given),)

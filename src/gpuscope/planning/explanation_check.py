@@ -6,7 +6,7 @@ from gpuscope.document.blocks import Cell, Column, Explanation, Paragraph, Secti
 from gpuscope.document.quantities import Bytes, Number, Seconds
 from gpuscope.document.text import Text
 from gpuscope.planning.check import Checked
-from gpuscope.planning.explanation import assumed, command
+from gpuscope.planning.explanation import assumed, commands
 from gpuscope.planning.sentences import of_the_whole, what_it_holds
 from gpuscope.planning.types import steps_of
 
@@ -31,7 +31,7 @@ def explained_check(checked: Checked) -> Explanation:
         title,
         _summary(checked),
         (Section(Text("One decision away"), _neighbours(checked)),),
-        (command(plan, question.model, question.seq),),
+        commands(plan, question.model, question.seq),
         (),
         assumed(question, plan),
     )

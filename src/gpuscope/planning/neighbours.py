@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
+from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.score import Scores
 from gpuscope.planning.types import Candidate, Judged, Neighbour
 from gpuscope.program.models.parallel.options import Parallelism
@@ -23,6 +24,13 @@ def changed(mine: Candidate, other: Candidate) -> str | None:
     follow = ("dp", "microbatches", "shard", "virtual")
     names = [field.name for field in fields(Parallelism) if field.name not in follow]
     found = [name for name in names if getattr(mine.plan, name) != getattr(other.plan, name)]
+    own, others = dict(mine.more), dict(other.more)
+    beside = [n for n in sorted({*own, *others}) if own.get(n) != others.get(n)]
+    if not found and len(beside) == 1:
+        usual = DIMENSIONS.get(beside[0]).values[0]
+        return f"{beside[0]} {own.get(beside[0], usual)} → {others.get(beside[0], usual)}"
+    if beside:
+        return None
     if mine.plan.pp == 1 or other.plan.pp == 1:
         found = [name for name in found if name != "fsdp" or "pp" not in found]
     if len(found) != 1:

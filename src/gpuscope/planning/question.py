@@ -10,8 +10,10 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.hardware import Cluster, parse_overrides, parse_target
 from gpuscope.hardware.grid import grid_factor
+from gpuscope.planning.dimensions.registry import refuse_lacking, tries_of
 from gpuscope.planning.prices import prices_of, with_prices
 from gpuscope.planning.types import GOALS, Question, steps_of
+from gpuscope.planning.writers import WRITERS
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import find
 from gpuscope.program.models.settings import positive
@@ -34,6 +36,8 @@ def question_of(
     prices: Path | None = None,
     grid: str | None = None,
     device_set: str | None = None,
+    framework: str | None = None,
+    precision: str | Sequence[str] | None = None,
 ) -> Question:
     """Check everything.
 
@@ -50,9 +54,12 @@ def question_of(
             catalogue's.
         grid: the electricity's: a country's two letters, or grams of CO2 a kWh; None: the world's.
         device_set: figures that each device has instead of its own: "memory=288GB,bandwidth=8TB/s".
+        framework: only what this one can start is offered.
+        precision: "bf16", "fp8" or both, "bf16,fp8".
 
     Raises:
-        UnknownNameError: no such model, device, goal or grid.
+        UnknownNameError: no such model, device, goal, grid, framework or precision.
+        UnsupportedError: a precision that no device has.
         InvalidValueError: numbers that cannot be.
     """
     check_goal(goal)
@@ -60,6 +67,10 @@ def question_of(
         positive(name, value)
     size = size_of(model)
     clusters = clusters_of(on, devices, prices, goal, device_set)
+    if framework is not None:
+        WRITERS.get(framework)
+    tries = {"precision": tries_of("precision", precision)}
+    refuse_lacking(tries, clusters)
     question = Question(
         model=model,
         size=size,
@@ -70,6 +81,8 @@ def question_of(
         tokens=tokens,
         simulated=simulate,
         grid=grid_factor(grid),
+        tries=tuple(tries.items()),
+        framework=framework,
     )
     steps_of(question.tokens, question.global_batch, question.seq)
     return question

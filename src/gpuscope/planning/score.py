@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuscope.planning.dimensions.registry import DIMENSIONS, Weighed
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import TransformerSize
@@ -65,7 +66,7 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
         question: what is asked.
         candidates: plans of its model.
     """
-    size, c = question.size, _columns(question.size, candidates)
+    size, c = question.size, _columns(question.size, question.seq, candidates)
     layer = size.layer_parameters(size.layers - 1) - size.expert_parameters
     held = (layer / c["tp"] + size.expert_parameters / (c["ep"] * c["tp"])) * size.layers / c["pp"]
     held += (
@@ -82,7 +83,7 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     last = tokens / c["tp"] * np.maximum(size.vocabulary * LOGIT_BYTES, c["again_bytes"])
     # The first stage has most micro-batches in flight, the last has one, and the scores.
     passes = np.where(c["pp"] > 1, np.maximum(kept * in_flight, kept + last), kept + last)
-    estimate_bytes = least_bytes + held * 4 / whole + passes
+    estimate_bytes = least_bytes + held * 4 / whole + passes + c["copies"]
 
     all_tokens = question.global_batch * question.seq
     scores_flops = 6 * size.layers * size.heads * size.head * question.seq  # causal
@@ -138,7 +139,7 @@ def kept_bytes(size: TransformerSize, recompute: str) -> float:
     return norms + 2.0 * (heads + (4 if size.gated else 2) * wide + copies)
 
 
-def _columns(size: TransformerSize, candidates: Sequence[Candidate]) -> dict[str, Column]:
+def _columns(size: TransformerSize, seq: int, candidates: Sequence[Candidate]) -> dict[str, Column]:
     """Each quantity of the candidates as a column."""
     plans = [each.plan for each in candidates]
     clusters = [each.cluster for each in candidates]
@@ -153,6 +154,7 @@ def _columns(size: TransformerSize, candidates: Sequence[Candidate]) -> dict[str
     columns["kept"] = [kept[plan.recompute] for plan in plans]
     columns["again_bytes"] = [kept["none"] - kept[plan.recompute] for plan in plans]
     columns["again"] = [AGAIN[plan.recompute] for plan in plans]
+    columns["copies"] = [0.0] * len(plans)
     columns["bubble"] = [
         0.3 * (p.pp - 1) if p.schedule == "zb" else (p.pp - 1) / p.virtual for p in plans
     ]
@@ -169,4 +171,20 @@ def _columns(size: TransformerSize, candidates: Sequence[Candidate]) -> dict[str
         for c in clusters
     ]
     columns["outer"] = [c.scale_out_bandwidth_bytes_per_s or slow for c in clusters]
+    _score_beside(size, seq, candidates, columns)
     return {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
+
+
+def _score_beside(
+    size: TransformerSize,
+    seq: int,
+    candidates: Sequence[Candidate],
+    columns: dict[str, list[float]],
+) -> None:
+    """What the candidates choose beside their layout, in the columns that it changes."""
+    for n, each in enumerate(candidates):
+        for name, value in each.more:
+            weighed = Weighed(size=size, device=each.cluster.device, plan=each.plan, seq=seq)
+            row = {column: values[n] for column, values in columns.items()}
+            for column, changed in DIMENSIONS.get(name).score(weighed, value, row).items():
+                columns[column][n] = changed

@@ -35,7 +35,7 @@ COMPOSED = 64
 """Candidates, the best by the first score, whose step is composed of their block's price."""
 
 SPLITS = 8
-"""Different (tp, cp, ep) among them: each is a recording."""
+"""Different (tp, cp, ep), and choices beside them: each is a recording."""
 
 OnCandidate = Callable[[int, int, Candidate], None]
 
@@ -209,11 +209,11 @@ def _composed(
 
     What cannot be recorded has none.
     """
-    tables, splits = Tables(question), set[tuple[int, int, int]]()
+    tables, splits = Tables(question), set[object]()
     count = 0
     for n in _first_of_each(found, places):
         plan = found[n].plan
-        split = plan.tp, plan.cp, plan.ep
+        split = plan.tp, plan.cp, plan.ep, found[n].more
         if count == COMPOSED or (len(splits) == SPLITS and split not in splits):
             continue
         splits.add(split)

@@ -35,6 +35,7 @@ PEAK = Text("A peak is taken to be right within 2 % (one standard deviation).")
 
 _KINDS = {
     "layout": Text("cannot be split so"),
+    "framework": Text("the framework cannot start it"),
     "memory": Text("does not fit"),
     "slower": Text("slower even at the device's peak"),
     "overloaded": Text("cannot keep up"),

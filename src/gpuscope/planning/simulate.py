@@ -15,6 +15,7 @@ from gpuscope.api import Own, recost
 from gpuscope.capturing import capture_job
 from gpuscope.hardware import Cluster
 from gpuscope.planning.types import Candidate, Judged, Question
+from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Category, Program
 from gpuscope.program.world import RankPrograms
@@ -44,7 +45,7 @@ class Simulator:
     def __init__(self, question: Question, calibration: Own | None = None) -> None:
         self.question = question
         self._calibration = calibration
-        self._captured: dict[object, Program | RankPrograms] = {}
+        self._captured: dict[ParallelOptions, Program | RankPrograms] = {}
 
     def judge(self, candidate: Candidate, scored_s: float) -> Judged:
         """Simulate one candidate.
@@ -77,14 +78,12 @@ class Simulator:
         self, candidate: Candidate, microbatches: int, *, memory: bool
     ) -> Recosted | RecostedJob:
         """The step with so many micro-batches."""
-        plan, cluster = candidate.with_batch(microbatches).plan, candidate.cluster
-        key = plan, cluster.devices_per_node
-        if key not in self._captured:
-            asked = candidate.with_batch(microbatches).asked
+        asked, cluster = candidate.with_batch(microbatches).asked, candidate.cluster
+        if asked not in self._captured:
             options = WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
-            self._captured[key] = capture_job(self.question.model, cluster, options)
+            self._captured[asked] = capture_job(self.question.model, cluster, options)
         constants = self._calibration
-        return recost(self._captured[key], cluster, calibration=constants, memory=memory)
+        return recost(self._captured[asked], cluster, calibration=constants, memory=memory)
 
 
 def figures(found: Recosted | RecostedJob, world: int) -> tuple[float, float, float, float]:

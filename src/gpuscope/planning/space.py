@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Cluster
+from gpuscope.planning.dimensions.registry import Choices, ways
 from gpuscope.planning.types import Candidate, Question, Rejected
 from gpuscope.program.models.parallel.checks import plan_of
 from gpuscope.program.models.parallel.options import RECOMPUTE, Parallelism, ParallelOptions
@@ -28,8 +29,13 @@ def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
     """
     found: list[Candidate] = []
     out: list[Rejected] = []
+    refused = _refusal(question)
     for cluster in question.clusters:
         seen: set[Parallelism] = set()
+        chosen, lacked = _beside(question, cluster)
+        out += lacked
+        if not chosen:
+            continue
         for asked in _asked(question, cluster):
             try:
                 plan = plan_of(question.size, question.seq, asked)
@@ -38,7 +44,43 @@ def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
                 continue
             if plan not in seen:
                 seen.add(plan)
-                found.append(Candidate(cluster, plan))
+                for each in (Candidate(cluster, plan, more) for more in chosen):
+                    why = refused(each)
+                    if why is None:
+                        found.append(each)
+                    else:
+                        out.append(Rejected(f"{cluster.name}: {each.words}", "framework", why))
+    return found, out
+
+
+def _refusal(question: Question) -> Callable[[Candidate], str | None]:
+    """Says why the question's framework cannot start a candidate; None where it can."""
+    if question.framework is None:
+        return lambda candidate: None
+    from gpuscope.planning.writers import WRITERS
+
+    refuse = WRITERS.get(question.framework).refuse
+
+    def refused(candidate: Candidate) -> str | None:
+        try:
+            refuse(question, candidate)
+        except GpuscopeError as error:
+            return error.what
+        return None
+
+    return refused
+
+
+def _beside(question: Question, cluster: Cluster) -> tuple[list[Choices], list[Rejected]]:
+    """What is tried beside the layout on one cluster, and what its device lacks."""
+    found: list[Choices] = []
+    out: list[Rejected] = []
+    for choices, why in ways(question.tries, cluster.device):
+        if why is None:
+            found.append(choices)
+        else:
+            words = ", ".join(f"{name} {value}" for name, value in choices)
+            out.append(Rejected(f"{cluster.name}: {words}", "layout", why))
     return found, out
 
 

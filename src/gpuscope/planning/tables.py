@@ -16,11 +16,15 @@ from gpuscope.capturing import capture_job
 from gpuscope.cost.anew import costed_anew
 from gpuscope.cost.types import CostedOp, Kind, Limiter
 from gpuscope.hardware import Cluster, calibration_for, parse_target
+from gpuscope.planning.dimensions.registry import Choices, applied
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.program.world import RankPrograms
+
+Split = tuple[int, int, int, Choices]
+"""(tp, cp, ep), and what is chosen beside the layout."""
 
 __all__ = ["Block", "Tables", "grown"]
 
@@ -59,7 +63,7 @@ class Tables:
         self.question = question
         experts = question.size.experts
         self.depth = 1 + (experts.dense_layers if experts else 0)
-        self._recorded: dict[tuple[int, ...], Program] = {}
+        self._recorded: dict[object, Program] = {}
         self._priced: dict[object, Block] = {}
 
     def of(self, candidate: Candidate) -> Block:
@@ -69,28 +73,29 @@ class Tables:
             GpuscopeError: it cannot be recorded, or not be priced on this device.
         """
         plan, cluster = candidate.plan, candidate.cluster
-        split = plan.tp, plan.cp, plan.ep
+        split = plan.tp, plan.cp, plan.ep, candidate.more
         key = (*split, plan.microbatch, cluster.device.id, cluster.devices_per_node)
         if key not in self._priced:
             self._priced[key] = self._price(self._program(split, plan.microbatch), cluster)
         return self._priced[key]
 
-    def _program(self, split: tuple[int, int, int], sequences: int) -> Program:
+    def _program(self, split: Split, sequences: int) -> Program:
         if sequences <= 2:
             return self._record(split, sequences)
         made = grown(self._record(split, 1), self._record(split, 2), sequences)
         return made or self._record(split, sequences)
 
-    def _record(self, split: tuple[int, int, int], sequences: int) -> Program:
+    def _record(self, split: Split, sequences: int) -> Program:
         key = (*split, sequences)
         if key not in self._recorded:
-            tp, cp, ep = split
+            tp, cp, ep, more = split
             world = tp * cp
             while world % ep:
                 world += tp * cp
             asked = ParallelOptions(
                 world=world, tp=tp, cp=cp, ep=ep, fsdp="none", microbatch=sequences
             )
+            asked = applied(asked, more)
             options = WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
             first = self.question.clusters[0].device.id
             cluster = parse_target(f"{world}x{first}" if world > 1 else first)

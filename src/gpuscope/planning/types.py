@@ -11,6 +11,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
+from gpuscope.planning.dimensions.registry import Choices, applied
 from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.types import Category
@@ -45,6 +46,8 @@ class Question:
         certainty: least probability to fit.
         simulated: how many candidates are simulated.
         grid: what the electricity brings about.
+        tries: values of `gpuscope.planning.dimensions` that are tried; the usual one of others.
+        framework: only what this one can start is a candidate; None: anything.
     """
 
     model: str
@@ -57,14 +60,23 @@ class Question:
     certainty: float = 0.95
     simulated: int = 8
     grid: GridFactor = WORLD
+    tries: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    framework: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to run it: a cluster and a complete, checked plan."""
+    """One way to run it: a cluster and a complete, checked plan.
+
+    Attributes:
+        cluster: what it runs on.
+        plan: how the model is split.
+        more: what else is not usual about it, by dimension (`gpuscope.planning.dimensions`).
+    """
 
     cluster: Cluster
     plan: Parallelism
+    more: Choices = ()
 
     def __repr__(self) -> str:
         return short_repr(self, f"{self.cluster.name}: {self.words}")
@@ -82,13 +94,14 @@ class Candidate:
         parts.append(f"microbatch {plan.microbatch}")
         if plan.recompute != "none":
             parts.append(f"recompute {plan.recompute}")
+        parts += [f"{name} {value}" for name, value in self.more]
         return ", ".join(parts)
 
     @property
     def asked(self) -> ParallelOptions:
         """The options that make exactly this plan."""
         plan = self.plan
-        return ParallelOptions(
+        options = ParallelOptions(
             world=plan.world_size,
             node=self.cluster.devices_per_node,
             dp=plan.dp,
@@ -103,6 +116,7 @@ class Candidate:
             global_batch=plan.global_batch,
             recompute=plan.recompute,
         )
+        return applied(options, self.more)
 
     @property
     def devices(self) -> int:
@@ -114,7 +128,7 @@ class Candidate:
         """How many things it does besides running the model: fewer are simpler."""
         plan = self.plan
         split = sum(degree > 1 for degree in (plan.dp, plan.tp, plan.pp, plan.cp, plan.ep))
-        return split + (plan.recompute != "none") + (plan.schedule != "1f1b")
+        return split + (plan.recompute != "none") + (plan.schedule != "1f1b") + len(self.more)
 
     def with_batch(self, microbatches: int) -> Candidate:
         """The same with another number of micro-batches."""

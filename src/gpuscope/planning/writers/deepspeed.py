@@ -7,16 +7,35 @@ itself stands under a key of ours, which DeepSpeed leaves alone.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.planning.types import Plan
-from gpuscope.planning.writers.registry import writer
+from gpuscope.planning.types import Candidate, Plan, Question
+from gpuscope.planning.writers.registry import refuse_more, writer
 
 _STAGES = {"none": 0, "zero1": 1, "zero2": 2, "full": 3}
 
 
-@writer("deepspeed")
+_CAN: Mapping[str, Sequence[str]] = {}
+"""What it can start beside the layout, by dimension."""
+
+
+def _refuse(question: Question, candidate: Candidate) -> None:
+    refuse_more("DeepSpeed", candidate, _CAN)
+    split = candidate.plan
+    more = next((name for name in ("tp", "pp", "cp", "ep") if getattr(split, name) > 1), None)
+    if more is None and split.fsdp not in _STAGES:
+        more = f"fsdp {split.fsdp}"
+    if more is not None:
+        raise UnsupportedError(
+            Text("The file for DeepSpeed cannot ask for {name}.", name=more),
+            Text("It has the stages of ZeRO over all ranks."),
+            Text("Write the torchrun line instead: --for torchrun"),
+        )
+
+
+@writer("deepspeed", _refuse)
 def deepspeed(plan: Plan) -> str:
     """The file's text.
 
@@ -24,7 +43,6 @@ def deepspeed(plan: Plan) -> str:
         UnsupportedError: the plan splits more than data, or shards over a part of the ranks.
     """
     best, split = plan.best.candidate, plan.best.candidate.plan
-    _refuse(plan)
     said = f"{plan.question.model}: {best.words}; {plan.question.seq} tokens a sequence."
     again = "" if split.recompute == "none" else f" The script recomputes ({split.recompute})."
     found = {
@@ -37,16 +55,3 @@ def deepspeed(plan: Plan) -> str:
         "zero_optimization": {"stage": _STAGES[split.fsdp] if split.dp > 1 else 0},
     }
     return json.dumps(found, indent=2) + "\n"
-
-
-def _refuse(plan: Plan) -> None:
-    split = plan.best.candidate.plan
-    more = next((name for name in ("tp", "pp", "cp", "ep") if getattr(split, name) > 1), None)
-    if more is None and split.fsdp not in _STAGES:
-        more = f"fsdp {split.fsdp}"
-    if more is not None:
-        raise UnsupportedError(
-            Text("The file for DeepSpeed cannot ask for {name}.", name=more),
-            Text("It has the stages of ZeRO over all ranks."),
-            Text("Write the torchrun line instead: --for torchrun"),
-        )

@@ -7,10 +7,12 @@ the user's own; it prints what a step takes and holds, so that it can be held ag
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.planning.types import Plan
-from gpuscope.planning.writers.registry import writer
+from gpuscope.planning.types import Candidate, Plan, Question
+from gpuscope.planning.writers.registry import refuse_more, writer
 from gpuscope.planning.writers.torchrun import torchrun
 
 _SHARDED = ("full", "hybrid", "zero2", "zero1")
@@ -152,7 +154,27 @@ _RECOMPUTE = """\
 """
 
 
-@writer("fsdp2")
+_CAN: Mapping[str, Sequence[str]] = {}
+"""What it can start beside the layout, by dimension."""
+
+
+def _refuse(question: Question, candidate: Candidate) -> None:
+    refuse_more("The script of FSDP2", candidate, _CAN)
+    split, size = candidate.plan, question.size
+    more = next((name for name in ("tp", "pp", "cp", "ep") if getattr(split, name) > 1), None)
+    if more is None and (split.fsdp not in _SHARDED or split.dp == 1):
+        more = f"fsdp {split.fsdp}"
+    if more is None and size.experts is not None:
+        more = "experts"
+    if more is not None:
+        raise UnsupportedError(
+            Text("The script of FSDP2 cannot do {name}.", name=more),
+            Text("It shards the blocks of a dense decoder over the ranks that share its batch."),
+            Text("Write the torchrun line instead: --for torchrun"),
+        )
+
+
+@writer("fsdp2", _refuse)
 def fsdp2(plan: Plan) -> str:
     """The script's text.
 
@@ -161,7 +183,6 @@ def fsdp2(plan: Plan) -> str:
     """
     best = plan.best.candidate
     split = best.plan
-    _refuse(plan)
     mesh = "init_device_mesh(DEVICE, (dist.get_world_size(),))"
     if split.fsdp == "hybrid":
         mesh = f"init_device_mesh(DEVICE, ({split.dp // split.shard}, {split.shard}))"
@@ -180,18 +201,3 @@ def fsdp2(plan: Plan) -> str:
         sync=_LATE if late else "",
         recompute=again,
     )
-
-
-def _refuse(plan: Plan) -> None:
-    split, size = plan.best.candidate.plan, plan.question.size
-    more = next((name for name in ("tp", "pp", "cp", "ep") if getattr(split, name) > 1), None)
-    if more is None and (split.fsdp not in _SHARDED or split.dp == 1):
-        more = f"fsdp {split.fsdp}"
-    if more is None and size.experts is not None:
-        more = "experts"
-    if more is not None:
-        raise UnsupportedError(
-            Text("The script of FSDP2 cannot do {name}.", name=more),
-            Text("It shards the blocks of a dense decoder over the ranks that share its batch."),
-            Text("Write the torchrun line instead: --for torchrun"),
-        )

@@ -7,20 +7,45 @@ settles, and are refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.planning.types import Plan
-from gpuscope.planning.writers.registry import writer
+from gpuscope.planning.types import Candidate, Plan, Question
+from gpuscope.planning.writers.registry import refuse_more, writer
+
+_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",)}
+"""What it can start beside the layout, by dimension."""
 
 
-@writer("megatron")
+def _refuse(question: Question, candidate: Candidate) -> None:
+    refuse_more("Megatron-LM", candidate, _CAN)
+    split, size = candidate.plan, question.size
+    again = Text("Write the torchrun line instead: --for torchrun")
+    what = None
+    if size.experts or size.latent:
+        what = "experts" if size.experts else "latent attention"
+    elif size.positions == "learned" or (size.activation != "silu" and size.gated):
+        what = f"{size.positions}, {size.activation}"
+    elif split.fsdp not in ("zero1", "none") and split.dp * split.cp > 1:
+        what = f"fsdp {split.fsdp}"
+    elif split.schedule not in ("1f1b", "interleaved"):
+        what = f"schedule {split.schedule}"
+    elif split.recompute == "selective":
+        what = "recompute selective"
+    if what is not None:
+        raise UnsupportedError(
+            Text("The arguments for Megatron-LM cannot ask for {name}.", name=what), "", again
+        )
+
+
+@writer("megatron", _refuse)
 def megatron(plan: Plan) -> str:
     """The arguments, one a line; a shell reads them as one command.
 
     Raises:
         UnsupportedError: Megatron-LM has no such sharding, schedule or block.
     """
-    _refuse(plan)
     best = plan.best.candidate
     split, size, cluster = best.plan, plan.question.size, best.cluster
     meet = " --rdzv-backend c10d --rdzv-endpoint HOST:29500" if cluster.nodes > 1 else ""
@@ -54,6 +79,8 @@ def megatron(plan: Plan) -> str:
         f"--context-parallel-size {split.cp}",
         "--bf16",
     ]
+    if ("precision", "fp8") in best.more:
+        given.append("--fp8-format hybrid --transformer-impl transformer_engine")
     if split.splits_tokens:
         given.append("--sequence-parallel")
     if split.virtual > 1:
@@ -69,23 +96,3 @@ def megatron(plan: Plan) -> str:
         "# beside float32 ones, so that its memory differs from what was predicted.",
     ]
     return "\n".join((*head, " \\\n  ".join(given), ""))
-
-
-def _refuse(plan: Plan) -> None:
-    split, size = plan.best.candidate.plan, plan.question.size
-    again = Text("Write the torchrun line instead: --for torchrun")
-    what = None
-    if size.experts or size.latent:
-        what = "experts" if size.experts else "latent attention"
-    elif size.positions == "learned" or (size.activation != "silu" and size.gated):
-        what = f"{size.positions}, {size.activation}"
-    elif split.fsdp not in ("zero1", "none") and split.dp * split.cp > 1:
-        what = f"fsdp {split.fsdp}"
-    elif split.schedule not in ("1f1b", "interleaved"):
-        what = f"schedule {split.schedule}"
-    elif split.recompute == "selective":
-        what = "recompute selective"
-    if what is not None:
-        raise UnsupportedError(
-            Text("The arguments for Megatron-LM cannot ask for {name}.", name=what), "", again
-        )

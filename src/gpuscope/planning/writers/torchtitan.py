@@ -6,16 +6,50 @@ its data and its checkpoints stay the user's to name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.planning.types import Plan
-from gpuscope.planning.writers.registry import writer
+from gpuscope.planning.types import Candidate, Plan, Question
+from gpuscope.planning.writers.registry import refuse_more, writer
 
 _SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
 _RECOMPUTE = {"none": "none", "selective": "selective", "full": "full"}
 
 
-@writer("torchtitan")
+_FP8 = (
+    "# torchao casts with factors of the moment, and keeps bfloat16 where the plan's casts keep",
+    "# float8: its memory and its step differ from what was predicted.",
+    "[model]",
+    'converters = ["quantize.linear.float8"]',
+    "",
+    "[quantize.linear.float8]",
+    'filter_fqns = ["output"]',
+    "",
+)
+
+_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",)}
+"""What it can start beside the layout, by dimension."""
+
+
+def _refuse(question: Question, candidate: Candidate) -> None:
+    refuse_more("torchtitan", candidate, _CAN)
+    split = candidate.plan
+    if split.fsdp in ("zero1", "zero2") and split.dp * split.cp > 1:
+        raise UnsupportedError(
+            Text("torchtitan does not shard as {fsdp} does.", fsdp=split.fsdp),
+            Text("It shards everything (FSDP2), or nothing (DDP)."),
+            Text("Write the torchrun line instead: --for torchrun"),
+        )
+    if split.schedule not in _SCHEDULES:
+        raise UnsupportedError(
+            Text("No schedule of torchtitan is known to be {schedule}.", schedule=split.schedule),
+            "",
+            Text("Write the torchrun line instead: --for torchrun"),
+        )
+
+
+@writer("torchtitan", _refuse)
 def torchtitan(plan: Plan) -> str:
     """The file's text.
 
@@ -23,7 +57,6 @@ def torchtitan(plan: Plan) -> str:
         UnsupportedError: torchtitan has no such sharding or schedule.
     """
     split = plan.best.candidate.plan
-    _refuse(plan)
     shard, replicate = split.dp, 1
     if split.fsdp == "hybrid":
         shard, replicate = split.shard, split.dp // split.shard
@@ -54,20 +87,6 @@ def torchtitan(plan: Plan) -> str:
         lines.append(f'pipeline_parallel_schedule = "{_SCHEDULES[split.schedule]}"')
         lines.append(f"pipeline_parallel_microbatch_size = {split.microbatch}")
     lines += ["", "[activation_checkpoint]", f'mode = "{_RECOMPUTE[split.recompute]}"', ""]
+    if ("precision", "fp8") in plan.best.candidate.more:
+        lines += _FP8
     return "\n".join(lines)
-
-
-def _refuse(plan: Plan) -> None:
-    split = plan.best.candidate.plan
-    if split.fsdp in ("zero1", "zero2") and split.dp * split.cp > 1:
-        raise UnsupportedError(
-            Text("torchtitan does not shard as {fsdp} does.", fsdp=split.fsdp),
-            Text("It shards everything (FSDP2), or nothing (DDP)."),
-            Text("Write the torchrun line instead: --for torchrun"),
-        )
-    if split.schedule not in _SCHEDULES:
-        raise UnsupportedError(
-            Text("No schedule of torchtitan is known to be {schedule}.", schedule=split.schedule),
-            "",
-            Text("Write the torchrun line instead: --for torchrun"),
-        )

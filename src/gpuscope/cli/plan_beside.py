@@ -1,0 +1,36 @@
+"""What `gpuscope plan` decides of a training beside its layout: `gpuscope.planning.dimensions`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gpuscope.cli.groups import Group
+from gpuscope.document.text import Text
+
+_BESIDE: dict[str, tuple[Any, Any]] = {
+    "precision": (
+        Annotated[
+            str | None, typer.Option(help=Text("Of the products: bf16 (usual), fp8; or bf16,fp8."))
+        ],
+        None,
+    )
+}
+Beside = Annotated[dict[str, Any], Group(_BESIDE, dict)]
+"""Arguments of `gpuscope.planning.question.question_of`; None where nothing was asked for."""
+
+
+def refuse_beside(task: str, beside: dict[str, Any]) -> None:
+    """Refuse what only trainings from scratch decide.
+
+    Raises:
+        InvalidValueError: one of them was typed for another task.
+    """
+    from gpuscope.errors import InvalidValueError
+
+    for name, value in beside.items():
+        if value is not None and task != "train":
+            raise InvalidValueError(
+                Text("--{name} belongs to --task train.", name=name), "", Text("Leave it out.")
+            )

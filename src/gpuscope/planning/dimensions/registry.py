@@ -1,0 +1,133 @@
+"""Dimensions by name: one small file each, registering itself.
+
+A plan's layout (`gpuscope.program.models.parallel.options.Parallelism`) says how a model is split.
+What is decided beside it (precision, the optimizer's states, ...) is a dimension: a name, its
+values, and what a value does to the program that is captured and to the quick score. A candidate
+carries the values that are not usual, so that what nobody asks for costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from gpuscope.document.text import Text
+from gpuscope.errors import UnknownNameError, UnsupportedError
+from gpuscope.hardware import Cluster, Device
+from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
+from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.registry import Registry
+
+__all__ = [
+    "DIMENSIONS",
+    "Choices",
+    "Dimension",
+    "Weighed",
+    "applied",
+    "refuse_lacking",
+    "tries_of",
+    "ways",
+]
+
+Choices = tuple[tuple[str, str], ...]
+"""Unusual values by the name of their dimension, in the order of names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What the quick score weighs.
+
+    Attributes:
+        size: the model's.
+        device: what it runs on.
+        plan: how it is split.
+        seq: tokens of a sequence.
+    """
+
+    size: TransformerSize
+    device: Device
+    plan: Parallelism
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """One thing that a plan decides.
+
+    Attributes:
+        name: as in a candidate's words, and the option's on the command line.
+        values: all; the first is usual, and not said.
+        asked: the options of a candidate with this value.
+        score: columns of the quick score that a value changes, from a candidate's own.
+        lacks: why no plan on a device can have a value; None where it can.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    asked: Callable[[ParallelOptions, str], ParallelOptions]
+    score: Callable[[Weighed, str, Mapping[str, float]], Mapping[str, float]]
+    lacks: Callable[[Device, str], Text | None]
+
+
+DIMENSIONS = Registry[Dimension](Text("dimension"), "gpuscope.planning.dimensions")
+
+
+def applied(options: ParallelOptions, more: Choices) -> ParallelOptions:
+    """The options with what is chosen beside the layout."""
+    for name, value in more:
+        options = DIMENSIONS.get(name).asked(options, value)
+    return options
+
+
+def tries_of(name: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Values of a dimension as they are written, "bf16,fp8"; its usual one where none is.
+
+    Raises:
+        UnknownNameError: no such value.
+    """
+    dimension = DIMENSIONS.get(name)
+    if given is None:
+        return dimension.values[:1]
+    names = given.split(",") if isinstance(given, str) else given
+    wanted = tuple(dict.fromkeys(each.strip() for each in names))
+    for each in wanted:
+        if each not in dimension.values:
+            known = Text("Type one of: {names}.", names=", ".join(dimension.values))
+            raise UnknownNameError(Text("value of {name}", name=name), each, dimension.values, known)
+    return wanted
+
+
+def refuse_lacking(tries: Mapping[str, Sequence[str]], clusters: Sequence[Cluster]) -> None:
+    """Refuse a dimension whose every asked value is lacked by every device.
+
+    Raises:
+        UnsupportedError: with what the first lacks.
+    """
+    for name, values in tries.items():
+        lacks = DIMENSIONS.get(name).lacks
+        whys = [lacks(cluster.device, value) for cluster in clusters for value in values]
+        if all(why is not None for why in whys):
+            usual = DIMENSIONS.get(name).values[0]
+            raise UnsupportedError(
+                whys[0] or "",
+                Text("No plan has what was asked for."),
+                Text("Name another device, or type: --{name} {value}", name=name, value=usual),
+            )
+
+
+def ways(
+    tries: Sequence[tuple[str, tuple[str, ...]]], device: Device
+) -> Iterator[tuple[Choices, Text | None]]:
+    """Every combination of values on a device, and why it cannot be, where it cannot.
+
+    Args:
+        tries: values by the name of their dimension.
+        device: what it runs on.
+    """
+    names = [name for name, _ in tries]
+    for values in product(*(each for _, each in tries)):
+        named = [(DIMENSIONS.get(n), value) for n, value in zip(names, values, strict=True)]
+        lacking = [why for each, v in named if (why := each.lacks(device, v)) is not None]
+        choices = tuple((each.name, v) for each, v in named if v != each.values[0])
+        yield choices, (lacking[0] if lacking else None)
