@@ -27,14 +27,14 @@ def question() -> Question:
 
 def test_a_program_for_more_sequences_follows_from_two(question: Question) -> None:
     tables = Tables(question)
-    one, two, four = (tables._record((1, 1, 1), n) for n in (1, 2, 4))
+    one, two, four = (tables._record((1, 1, 1, ()), n) for n in (1, 2, 4))
     made = grown(one, two, 4)
     assert made is not None
     for mine, real in zip(made.ops, four.ops, strict=True):
         assert (mine.name, mine.inputs, mine.outputs) == (real.name, real.inputs, real.outputs)
     assert [s.nbytes for s in made.storages] == [s.nbytes for s in four.storages]
     # Another split has other operators: nothing follows from the two.
-    assert grown(one, tables._record((2, 1, 1), 2), 4) is None
+    assert grown(one, tables._record((2, 1, 1, ()), 2), 4) is None
 
 
 @pytest.mark.slow
