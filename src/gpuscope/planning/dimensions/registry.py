@@ -94,7 +94,8 @@ def tries_of(name: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
     for each in wanted:
         if each not in dimension.values:
             known = Text("Type one of: {names}.", names=", ".join(dimension.values))
-            raise UnknownNameError(Text("value of {name}", name=name), each, dimension.values, known)
+            kind = Text("value of {name}", name=name)
+            raise UnknownNameError(kind, each, dimension.values, known)
     return wanted
 
 
