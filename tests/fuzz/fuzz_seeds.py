@@ -56,6 +56,11 @@ def damaged_report(random: Random) -> bytes:
     return damage.bytes_of(random, raw[:4000])
 
 
+def damaged_xplane(random: Random) -> bytes:
+    """A profile of XLA, changed as bytes."""
+    return damage.bytes_of(random, (DATA / "traces" / "jax" / "cpu.xplane.pb").read_bytes())
+
+
 @cache
 def onnx_model() -> bytes:
     """A small graph."""

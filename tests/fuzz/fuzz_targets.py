@@ -428,6 +428,7 @@ TARGETS: dict[str, Target] = {
     for target in (
         Target("trace", "t.json", _from(damage.as_json, seeds.traces), _timeline),
         Target("engine report", "t.json", seeds.damaged_report, _timeline),
+        Target("xplane", "t.xplane.pb", seeds.damaged_xplane, _timeline),
         Target(
             "onnx",
             "t.onnx",

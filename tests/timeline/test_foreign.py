@@ -24,7 +24,6 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 
             "Nsight Compute",
             "gpuscope explain counters",
         ),
-        ("t.xplane.pb", b"\n\1", "XLA", "trace.json.gz"),
         ("t.pftrace", b"\n\1", "Perfetto", "torch.profiler"),
         ("t.json", b"<!DOCTYPE html>\n<html>", "web page", "made of"),
         (

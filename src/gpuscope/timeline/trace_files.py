@@ -17,9 +17,9 @@ from typing import Literal
 from gpuscope.document.text import Text, joined
 from gpuscope.errors import InputFileError
 
-TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution", "engine"]
+TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution", "engine", "xplane"]
 
-_TRACES = ("kineto", "nsys", "execution", "engine")
+_TRACES = ("kineto", "nsys", "execution", "engine", "xplane")
 """Kinds that hold what happened when, and belong together where they are of several ranks."""
 
 _HEAD_BYTES = 1 << 18
@@ -51,7 +51,8 @@ class TraceFile:
         path: where.
         kind: "kineto" (Chrome JSON), "nsys" (SQLite: its export, or rocpd), "snapshot" (PyTorch
             memory pickle), "document" (a run saved by gpuscope), "execution" (PyTorch's execution
-            trace: operators without times), "engine" (a report of an inference engine).
+            trace: operators without times), "engine" (a report of an inference engine), "xplane"
+            (XLA's profile in its own form).
         rank: what the name says; None where it says nothing. A rank in the file itself counts
             more and is only known once it is read.
         nbytes: size on disk.
@@ -141,6 +142,10 @@ def kind_of(path: str | Path) -> TraceKind | None:
 
     if is_report(text):
         return "engine"
+    from gpuscope.timeline.kineto.xplane import is_xplane
+
+    if is_xplane(raw):
+        return "xplane"
     body = text.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body[:1] == b"{" and any(mark in text for mark in _TRACE_MARKS):
         return "kineto"
@@ -191,8 +196,13 @@ def _glob(pattern: str) -> Found:
 
 
 def _folder(folder: Path) -> Found:
-    """The recordings of a folder; the traces of its subfolders where it has none itself."""
+    """The recordings of a folder; the traces of its subfolders where it has none itself.
+
+    Of a folder that JAX's profiler was given: those of the last time.
+    """
     try:
+        times = sorted(path for path in (folder / "plugins" / "profile").glob("*") if path.is_dir())
+        folder = times[-1] if times else folder
         own = sorted(path for path in folder.iterdir() if path.is_file())
         found = _sorted_out(own, Text("The folder {folder}", folder=folder), needed=False)
         if any(file.kind in _TRACES for file in found.files):
@@ -224,7 +234,7 @@ def _traces_first(found: Found) -> Found:
 def _sorted_out(paths: Sequence[Path], where: str, *, needed: bool = True) -> Found:
     files, others, refused = [], [], []
     for path in paths:
-        if path.name.startswith("."):
+        if path.name.startswith(".") or _told_beside(path):
             continue
         try:
             kind = kind_of(path)
@@ -250,6 +260,12 @@ def _sorted_out(paths: Sequence[Path], where: str, *, needed: bool = True) -> Fo
     if files and refused:
         notes.append(Text("Left out, cannot be read: {listing}.", listing=_listing(refused)))
     return Found(tuple(files), tuple(notes))
+
+
+def _told_beside(path: Path) -> bool:
+    """Whether it is XLA's own form of a trace that lies beside it."""
+    stem = path.name.removesuffix(".xplane.pb")
+    return stem != path.name and path.with_name(f"{stem}.trace.json.gz").is_file()
 
 
 def _listing(names: Sequence[str]) -> Text:

@@ -4,6 +4,8 @@ Neither gives its events categories. What ran on a device stands in a process of
 "/device:GPU:0" with a thread a stream, or "XLA Ops" of a TPU (the profiler's trace viewer);
 "Ascend Hardware" with a thread a stream (the `trace_view.json` of Ascend's PyTorch profiler).
 Beside them stand rows that sum the same work up by module, step or name: they are left out.
+XLA's marks of steps on the host (`StepTraceAnnotation`) are told as Kineto's, and where the
+processor is the device, the HLO instructions that its threads run as operators.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from gpuscope.timeline.kineto.retold import retold
 _XLA = re.compile(r"^(?:/job:\w+/replica:\d+/task:\d+)?/device:(?:GPU|TPU):(\d+)")
 _OF_SESSION = re.compile(r"/device:GPU:\d+/stream:(\w+)")
 """A row of TensorFlow's `timeline` of a session: one a stream, and "all" that repeats them."""
+_XLA_HOST = re.compile(r"^(?:/job:\w+/replica:\d+/task:\d+)?/host:CPU")
 _ASCEND = re.compile(r"^Ascend Hardware")
 _SUMMED = re.compile(r"^(?:HCCL|Communication|Overlap Analysis|AI Core Freq|NPU.MEM|CANN)\b")
 """Rows of Ascend's that tell the same work again, or counters."""
@@ -27,24 +30,28 @@ _WAITS = ("EVENT_WAIT", "EVENT_RECORD", "NOTIFY_WAIT", "NOTIFY_RECORD", "PLACE_H
 
 
 def is_dialect(names: Iterable[str]) -> bool:
-    """Return whether names of processes are those of XLA's or Ascend's devices."""
-    return any(_XLA.match(name) or _ASCEND.match(name) for name in names)
+    """Return whether names of processes are those of XLA's or Ascend's."""
+    return any(known.match(name) for name in names for known in (_XLA, _XLA_HOST, _ASCEND))
 
 
 def as_kineto(path: Path) -> bytes | None:
-    """Return a trace with Kineto's categories on what ran on devices; None where it has none.
+    """Return a trace with Kineto's categories on what can be told; None where it is nothing.
 
     Raises:
         InputFileError: as `retold` raises.
     """
-    return retold(path, _translated, "cat", "kernel")
+    return retold(path, translated, "cat", ("kernel", "user_annotation", "cpu_op"))
 
 
-def _translated(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def translated(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Events of XLA's or Ascend's, with the categories that Kineto gives."""
     processes = _named(events, "process_name")
     threads = _named(events, "thread_name")
     for event in events:
         process = processes.get((str(event.get("pid")), ""), "")
+        if event.get("ph") == "X" and _XLA_HOST.match(process):
+            yield _on_host(event)
+            continue
         xla, ascend = _XLA.match(process), _ASCEND.match(process)
         if event.get("ph") != "X" or not (xla or ascend or _SUMMED.match(process)):
             yield event
@@ -71,6 +78,17 @@ def _named(events: list[dict[str, Any]], what: str) -> dict[tuple[str, str], str
             thread = "" if what == "process_name" else str(event.get("tid"))
             found[str(event.get("pid")), thread] = str(args.get("name"))
     return found
+
+
+def _on_host(event: dict[str, Any]) -> dict[str, Any]:
+    """A mark of a step, or an instruction that the processor runs; others as they are."""
+    args = event.get("args")
+    if not isinstance(args, dict):
+        return event
+    number = str(args.get("step_num", ""))
+    if number.isdecimal() and len(number) < 16:
+        return {**event, "cat": "user_annotation", "name": f"ProfilerStep#{number}"}
+    return {**event, "cat": "cpu_op"} if args.get("hlo_op") else event
 
 
 def _of_xla(name: str, thread: str) -> str:

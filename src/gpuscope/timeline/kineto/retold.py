@@ -19,7 +19,7 @@ def retold(
     path: Path,
     tell: Callable[[list[Event]], Iterable[Event]],
     key: str,
-    value: str,
+    value: str | tuple[str, ...],
     under: str = "traceEvents",
 ) -> bytes | None:
     """Return a trace whose events are told anew; None where that gives none of those looked for.
@@ -27,7 +27,7 @@ def retold(
     Args:
         path: plain JSON or gzip.
         tell: its events, told in Kineto's way.
-        key, value: what an event must say so that the telling was worth it.
+        key, value: what an event must say so that the telling was worth it; one of several.
         under: where the events stand; what else the file says is kept.
 
     Raises:
@@ -48,6 +48,7 @@ def retold(
         made.append(event)
         if len(made) > most:
             raise limits.holds_too_many(path, Text("events"), most)
-    if not any(event.get(key) == value for event in made):
+    worth = (value,) if isinstance(value, str) else value
+    if not any(event.get(key) in worth for event in made):
         return None
     return utf8(dumps(plain({**header, "schemaVersion": 1, "traceEvents": made})))
