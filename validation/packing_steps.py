@@ -77,7 +77,7 @@ CASES = tuple(
 
 def predict() -> None:
     """Predict each case."""
-    from gpuscope.planning.tuning.packing import rows_of
+    from gpuscope.program.models.rows import rows_of
     from gpuscope.planning.tuning.search import question_of_tuning
     from gpuscope.planning.tuning.simulate import Simulator
     from gpuscope.planning.tuning.types import Tuned
@@ -91,8 +91,7 @@ def predict() -> None:
             case.model, on=DEVICE, seq=SEQ, lengths=lengths, packing=packing if lengths else None
         )
         rows = rows_of(question.lengths, SEQ, packing, ROWS[case.way]) if lengths else None
-        sequences = rows.sequences if rows and packing == "flash" else 1.0
-        tuning = FineTuning(method=case.method, packing=packing, sequences=sequences)
+        tuning = FineTuning(method=case.method)
         tuned = Tuned(question.clusters[0], tuning, ROWS[case.way], False, 1, rows)
         found = Simulator(question).judge(tuned)
         line: Line = {"case": case.name, **asdict(case), "rows": ROWS[case.way]}
@@ -237,7 +236,7 @@ def _batches(case: Case, vocabulary: int) -> list[Line]:
     """The longest that can come, then micro-batches as they come: what the model is given."""
     import numpy as np
 
-    from gpuscope.serving.lengths import parse_lengths
+    from gpuscope.program.lengths import parse_lengths
 
     random, rows, wanted = np.random.default_rng(1), ROWS[case.way], STEPS + 2
     if not case.mix:

@@ -31,7 +31,7 @@ from gpuscope.program.models.parallel.published import PUBLISHED
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.arrivals import Load, make_requests
 from gpuscope.serving.engine import Engine, engine
-from gpuscope.serving.lengths import Lengths
+from gpuscope.program.lengths import Lengths
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.simulate import deploy, serve_requests
 

@@ -304,7 +304,7 @@ def _prices(path: Path) -> None:
 
 
 def _lengths(path: Path) -> None:
-    from gpuscope.planning.tuning.packing import lengths_of, rows_of
+    from gpuscope.program.models.rows import lengths_of, rows_of
 
     found = lengths_of(str(path))
     for packing in ("padded", "flash"):

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gpuscope.errors import InputFileError, InvalidValueError, UnknownNameError
-from gpuscope.planning.tuning.packing import lengths_of, rows_of
 from gpuscope.planning.tuning.score import estimate
 from gpuscope.planning.tuning.search import question_of_tuning
 from gpuscope.planning.tuning.space import candidates
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion
+from gpuscope.program.models.rows import lengths_of, rows_of
 
 
 def asked(lengths: str | None = "lognormal:400,0.8", **given: object) -> TuningQuestion:
@@ -21,7 +21,7 @@ def asked(lengths: str | None = "lognormal:400,0.8", **given: object) -> TuningQ
 
 def those(question: TuningQuestion, packing: str, microbatch: int) -> list[Tuned]:
     found, _ = candidates(question)
-    return [e for e in found if (e.tuning.packing, e.microbatch) == (packing, microbatch)]
+    return [e for e in found if (e.packing, e.microbatch) == (packing, microbatch)]
 
 
 def test_packed_rows_by_hand() -> None:
@@ -106,5 +106,5 @@ def test_memory_is_that_of_the_longest_row() -> None:
 
 def test_old_devices_have_no_flash_attention() -> None:
     found, out = candidates(asked(on="v100-sxm2-32gb"))
-    assert {each.tuning.packing for each in found} == {"padded", "mask"}
+    assert {each.packing for each in found} == {"padded", "mask"}
     assert any("no kernels" in str(each.reason) for each in out)

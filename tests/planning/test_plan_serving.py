@@ -15,9 +15,9 @@ from gpuscope.planning.serving.explanation import explained_serving
 from gpuscope.planning.serving.search import question_of_serving, search_serving
 from gpuscope.planning.serving.steady import at_concurrency, at_rate, probability_below
 from gpuscope.planning.serving.types import ServingPlan, ServingQuestion
+from gpuscope.program.lengths import Lengths
 from gpuscope.serving.arrivals import Load, make_requests
 from gpuscope.serving.engine import engine
-from gpuscope.serving.lengths import Lengths
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.simulate import Deployment, deploy, serve_requests
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.program.lengths import Lengths, parse_lengths
 from gpuscope.serving.arrivals import Load, make_requests
-from gpuscope.serving.lengths import Lengths, parse_lengths
 from gpuscope.serving.requests import Requests
 
 LOAD = Load(

@@ -11,9 +11,9 @@ import pytest
 
 import gpuscope as gs
 from gpuscope.errors import InvalidValueError
+from gpuscope.program.lengths import parse_lengths
 from gpuscope.serving.arrivals import Load, make_requests
 from gpuscope.serving.client.prompts import Form, Prompts
-from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.verb import load_of
 
 LOAD = Load(

@@ -9,7 +9,7 @@ import typer
 
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.groups import Group, grouped
-from gpuscope.cli.workload_arguments import ADAPTERS, NoCache
+from gpuscope.cli.workload_arguments import ADAPTERS, LENGTHS, NoCache
 from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
@@ -25,25 +25,7 @@ _TUNED_BY: dict[str, tuple[Any, Any]] = {
         "lora",
     ),
     **ADAPTERS,
-    "lengths": (
-        Annotated[
-            str | None,
-            typer.Option(
-                metavar="TOKENS|FILE",
-                help=Text(
-                    "Lengths of examples: 512, 256..2048, lognormal:400,0.8, or a file of numbers."
-                ),
-            ),
-        ],
-        None,
-    ),
-    "packing": (
-        Annotated[
-            str | None,
-            typer.Option(help=Text("How they lie in rows: padded, flash, mask; or several.")),
-        ],
-        None,
-    ),
+    **LENGTHS,
 }
 TunedBy = Annotated[dict[str, Any], Group(_TUNED_BY, dict)]
 """What fine-tuning alone asks: arguments of `question_of_tuning`."""

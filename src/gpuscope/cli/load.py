@@ -81,8 +81,8 @@ def load_command(
     """Load a running server, and measure how it serves, request by request."""
     from gpuscope.atomic import check_writable
     from gpuscope.cli.progress import progress
+    from gpuscope.program.lengths import answer_and_file
     from gpuscope.serving.client.load_test import load_test, parse_time
-    from gpuscope.serving.lengths import answer_and_file
     from gpuscope.serving.slo import parse_slo
     from gpuscope.views.i18n import choose_language, tr
 

@@ -105,7 +105,7 @@ def show_serving(
         explained_slices,
         refuse_of_whole_devices,
     )
-    from gpuscope.serving.lengths import answer_and_file
+    from gpuscope.program.lengths import answer_and_file
     from gpuscope.views.i18n import choose_language
 
     answer, output = answer_and_file(load.answer, shown.output)

@@ -98,13 +98,10 @@ def predict_command(
     """Predict a step of a workload: time, memory, energy, and what to change first."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.prediction import Request, run_request, targets_of
+    from gpuscope.cli.tuning_arguments import fine_tuned
 
     targets = targets_of(on, calibration)
-    if tuned["method"] is not None:
-        from gpuscope.cli.tuning_arguments import fine_tuned
-
-        shared = parallel is not None or (sweep or "").startswith("devices")
-        options = fine_tuned(target, options, tuned, targets, shared)
+    options = fine_tuned(target, options, tuned)
     own, axes = tuple(settings or ()), given.NO_AXES
     if target.lower().endswith(".onnx"):
         from gpuscope.cli.onnx_settings import split_settings

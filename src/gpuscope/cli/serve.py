@@ -128,7 +128,7 @@ def serve_command(
     quiet: Quiet = False,
 ) -> None:
     """Predict how an engine serves a model: TTFT, TPOT, throughput, goodput, and what limits."""
-    from gpuscope.serving.lengths import answer_and_file
+    from gpuscope.program.lengths import answer_and_file
     from gpuscope.serving.slo import parse_slo
     from gpuscope.serving.verb import serve
 

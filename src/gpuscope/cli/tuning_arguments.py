@@ -1,66 +1,44 @@
-"""`predict --method`: a step of fine-tuning on one device."""
+"""`predict --method` and `--lengths`: how a built-in decoder is trained, as options of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.hardware import parse_target
-from gpuscope.program.models.settings import WorkloadOptions, canonical_dtype
-from gpuscope.program.models.tuning import USUAL_OPTIMIZER, FineTuning, projections_of
+from gpuscope.program.models.settings import WorkloadOptions
 
 
-def fine_tuned(
-    workload: str,
-    options: WorkloadOptions,
-    tuned: dict[str, Any],
-    on: Iterable[str],
-    shared: bool = False,
-) -> WorkloadOptions:
-    """The options with `--method`, which was given.
+def fine_tuned(workload: str, options: WorkloadOptions, tuned: dict[str, Any]) -> WorkloadOptions:
+    """The options with `--method`, `--lengths` and what goes with them, where they were given.
 
     Args:
         workload: its name.
         options: what was typed besides.
         tuned: of `gpuscope.cli.workload_arguments.Tuned`.
-        on: devices and clusters.
-        shared: how several devices share it was typed, too.
 
     Raises:
-        UnknownNameError: no such method or target.
-        InvalidValueError: code of the user's, several devices, or what the method decides itself.
+        UnknownNameError: no such method, target or packing.
+        InvalidValueError: code of the user's, or what the method decides itself.
+        InputFileError: a file without lengths.
     """
+    method, lengths, packing = tuned["method"], tuned["lengths"], tuned["packing"]
+    if method is None and lengths is None and packing is None:
+        return options
     if workload.partition(":")[0].endswith((".py", ".onnx")) or options.module:
         raise InvalidValueError(
             Text("Your own code says itself how it is fine-tuned."),
-            Text("--method is for built-in decoders; peft's code is captured as it stands."),
+            Text("--method and --lengths are for built-in decoders; peft's code is captured."),
             Text("Leave it out."),
         )
-    if shared or any(parse_target(name).n_devices > 1 for name in on):
+    if method is not None:
+        options = options.tuned(method, rank=tuned["rank"], targets=tuned["targets"])
+    if lengths is None and packing is not None:
         raise InvalidValueError(
-            Text("predict --method is a step of one device."),
-            Text("How several share it is chosen by plan."),
-            Text("Type: gpuscope plan MODEL --task finetune --devices 8"),
+            Text("--packing does not say how long examples are."),
+            Text("Examples of equal length fill their rows: there is nothing to pack."),
+            Text(
+                "Type for example: --lengths lognormal:400,0.8 --packing {packing}", packing=packing
+            ),
         )
-    given = (("--optimizer", options.optimizer), ("--task", options.task))
-    dtype = options.dtype
-    other = [name for name, value in given if value not in (None, "train")]
-    if dtype is not None and canonical_dtype(dtype) != "bfloat16":
-        other.append("--dtype")
-    if other:
-        raise InvalidValueError(
-            Text("{name} does not go with --method.", name=other[0]),
-            Text("Fine-tuning is training in bfloat16, its optimizer follows from the method."),
-            Text("Leave it out."),
-        )
-    method = tuned["method"]
-    tuning = FineTuning(
-        method=method,
-        rank=tuned["rank"],
-        targets=projections_of(tuned["targets"]),
-        optimizer=USUAL_OPTIMIZER.get(method, "adamw"),
-    )
-    return replace(options, task="train", dtype="bfloat16", amp=False, tuning=tuning)
+    return options if lengths is None else options.packed(lengths, packing or "padded")

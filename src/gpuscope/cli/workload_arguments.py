@@ -170,6 +170,30 @@ ADAPTERS: dict[str, tuple[Any, Any]] = {
     ),
 }
 
+LENGTHS: dict[str, tuple[Any, Any]] = {
+    "lengths": (
+        Annotated[
+            str | None,
+            typer.Option(
+                metavar="TOKENS|FILE",
+                help=Text(
+                    "Lengths of examples: 512, 256..2048, lognormal:400,0.8, or a file of numbers."
+                ),
+            ),
+        ],
+        None,
+    ),
+    "packing": (
+        Annotated[
+            str | None,
+            typer.Option(
+                help=Text("How they lie in rows: padded, flash, mask; in plan and fit several.")
+            ),
+        ],
+        None,
+    ),
+}
+
 _MEMBERS: dict[str, tuple[Any, Any]] = {
     "method": (
         Annotated[
@@ -178,7 +202,8 @@ _MEMBERS: dict[str, tuple[Any, Any]] = {
         None,
     ),
     **ADAPTERS,
+    **LENGTHS,
 }
 
 Tuned = Annotated[dict[str, Any], Group(_MEMBERS, dict)]
-"""How a built-in decoder is fine-tuned."""
+"""How a built-in decoder is fine-tuned, and on examples of which lengths."""

@@ -38,6 +38,8 @@ from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.tiles import SYSTOLIC_SIDE
 from gpuscope.cost.types import Kernel, Limiter, Origin
 from gpuscope.document.text import Text
+from gpuscope.errors import UnsupportedError
+from gpuscope.hardware import Device
 from gpuscope.hardware import device as device_named
 from gpuscope.program.types import TensorSpec
 
@@ -156,12 +158,27 @@ def _rate(work: Work, dtype: str) -> tuple[float, str]:
     return work.device.peak_flops_per_s(dtype), dtype
 
 
+def has_flash(device: Device) -> bool:
+    """FlashAttention-2: compute capability 8.0 and later, and AMD's CDNA (its README)."""
+    return device.vendor == "AMD" or (device.compute_capability or (0, 0)) >= (8, 0)
+
+
 def implementation(work: Work, head_dim: int) -> str:
-    """Whose kernel runs on this device: "cudnn", "flash" or "efficient"."""
+    """Whose kernel runs on this device: "cudnn", "flash" or "efficient".
+
+    Raises:
+        UnsupportedError: FlashAttention's alone was asked for, and it has none for this device.
+    """
     ran = work.op.args.get("implementation")
     if ran is not None:  # a recording says which
         return str(ran)
     asked, only, _ = str(work.op.args.get("backend", "flash")).partition("_only")
+    if only and asked == "flash" and not has_flash(work.device):
+        raise UnsupportedError(
+            Text("FlashAttention has no kernels for {device}.", device=work.device.name),
+            Text("They begin with compute capability 8.0, and AMD's CDNA."),
+            Text("Type: --attention sdpa, or --packing mask where examples are packed."),
+        )
     half = work.op.inputs[0].dtype in _HALF
     if head_dim > _WIDEST:
         return "efficient"

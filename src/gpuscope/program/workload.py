@@ -18,7 +18,7 @@ from gpuscope.program.models.parallel.published import published_model, sized_mo
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import Settings, WorkloadOptions
-from gpuscope.program.models.settle import settle
+from gpuscope.program.models.settle import check_devices, settle
 from gpuscope.program.script import Script
 from gpuscope.program.world import World
 
@@ -295,6 +295,7 @@ def _refuse_options(name: str, options: WorkloadOptions) -> None:
 
 
 def _of_model(model: Model, options: WorkloadOptions) -> Workload:
+    check_devices(options)
     if options.parallel is not None:
         return _of_job(model, options, options.parallel)
     settings = settle(model, options)
@@ -309,11 +310,12 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         return lambda: model.build(replace(settings, layers=layers))
 
     build.__name__ = model.name
-    tuning, tokens = settings.tuning, model.tokens(settings)
+    tuning, rows, tokens = settings.tuning, settings.rows, model.tokens(settings)
     copies = settings.replicas if tuning is None else tuning.devices * tuning.microbatches
     world = World(*_first_rank(options.replicas)) if options.replicas and copies > 1 else None
     if tuning is not None:
         world = World(tuning.devices, 0, tuning.node) if tuning.devices > 1 else None
+    examples, filled = (1.0, 1.0) if rows is None else (rows.examples, rows.filled)
     return Workload(
         name=model.name,
         build=build,
@@ -321,12 +323,13 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         task=settings.task,
         batch=settings.batch,
         seq=settings.context or settings.seq or None,
-        samples=settings.batch * copies,
-        tokens=None if tokens is None else tokens * copies,
+        samples=round(settings.batch * examples) * copies,
+        tokens=None if tokens is None else round(tokens * filled) * copies,
         dtype=settings.dtype,
         notes=(
             *model.notes,
             *(() if world is None or tuning is not None else (_COPIES,)),
+            *(() if rows is None or options.seq != rows.typical else rows.notes),
             *beyond_context(
                 settings.context + 1 if settings.task == "decode" else settings.seq,
                 model.context(settings),
@@ -400,6 +403,8 @@ def _title(model: Model, settings: Settings) -> str:
         parts.append(f"{settings.tuning.method}, {settings.tuning.optimizer}")
     elif settings.task == "train":
         parts.append(settings.optimizer)
+    if settings.rows is not None:
+        parts.append(f"packing {settings.rows.packing}")
     if settings.attention in ("eager", "flash"):
         parts.append(f"{settings.attention} attention")
     if settings.checkpointing:

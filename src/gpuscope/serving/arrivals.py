@@ -16,9 +16,9 @@ import numpy as np
 from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.program.lengths import Lengths
 from gpuscope.serving.conversations import PREFIX as CONVERSATIONS
 from gpuscope.serving.conversations import converse
-from gpuscope.serving.lengths import Lengths
 from gpuscope.serving.requests import Floats, Requests, in_flight
 
 MOST_REQUESTS = 10_000_000

@@ -17,8 +17,8 @@ from gpuscope.document.saved_text import restored, texts_of
 from gpuscope.document.text import Text
 from gpuscope.document.typed import MisfitError, check_figures, check_lengths, check_range, typed
 from gpuscope.errors import UPDATE, InputFileError
+from gpuscope.program.lengths import MOST_TOKENS
 from gpuscope.run.reader import parsed_file
-from gpuscope.serving.requests import MOST_TOKENS
 from gpuscope.serving.result import FINISHED, SCHEMA, SCHEMA_VERSION, STATES, Serving
 
 

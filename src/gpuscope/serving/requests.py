@@ -10,12 +10,10 @@ import numpy.typing as npt
 from gpuscope.document.printable import counted, short_repr
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
+from gpuscope.program.lengths import MOST_TOKENS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-MOST_TOKENS = 100_000_000
-"""Of one request; more is a mistake, and sums stay whole numbers."""
 
 
 def _none() -> Ints:

@@ -19,8 +19,9 @@ from gpuscope.document.text import Text
 from gpuscope.document.typed import MisfitError
 from gpuscope.errors import InputFileError, InvalidValueError
 from gpuscope.outside.plain import file_bytes, json_of
+from gpuscope.program.lengths import MOST_TOKENS
 from gpuscope.serving.document import load_serving
-from gpuscope.serving.requests import MOST_TOKENS, Requests
+from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import Serving
 
 _MOONCAKE_BLOCK = 512

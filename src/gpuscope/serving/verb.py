@@ -12,6 +12,7 @@ from gpuscope.api import Target, resolve_target
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import Calibration
+from gpuscope.program.lengths import parse_lengths
 from gpuscope.program.models import find
 from gpuscope.program.models.parallel.published import published_model
 from gpuscope.program.models.parallel.size import TransformerSize
@@ -19,7 +20,6 @@ from gpuscope.program.models.registry import Model
 from gpuscope.serving.arrivals import Load, make_requests
 from gpuscope.serving.engine import engine as profile
 from gpuscope.serving.intervals import under_load
-from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import Serving
 from gpuscope.serving.simulate import Deployment, apart, capacity_per_s, deploy, serve_requests

@@ -26,9 +26,9 @@ from gpuscope.planning.serving.steady import (
 from gpuscope.planning.serving.types import Offered, ServingChoice, ServingPlan, ServingQuestion
 from gpuscope.planning.serving.users import at_once
 from gpuscope.planning.types import Rejected
+from gpuscope.program.lengths import parse_lengths
 from gpuscope.program.models.settings import positive
 from gpuscope.serving.engine import engine as profile_of
-from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.simulate import Deployment, deploy, serve_requests
 from gpuscope.serving.slo import parse_slo

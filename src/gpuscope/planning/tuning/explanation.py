@@ -151,8 +151,8 @@ def _packed(plan: TuningPlan) -> tuple[Text, ...]:
     best, goal = plan.best, plan.question.goal
     if best is None or best.candidate.rows is None:
         return ()
-    packing = best.candidate.tuning.packing
-    others = [e for e in plan.judged if e.candidate.tuning.packing != packing]
+    packing = best.candidate.packing
+    others = [e for e in plan.judged if e.candidate.packing != packing]
     quickest = min(others, key=lambda each: each.value(goal) or inf, default=None)
     filled = Text(
         "Of the tokens that it computes {filled} are examples'.",
@@ -164,7 +164,7 @@ def _packed(plan: TuningPlan) -> tuple[Text, ...]:
         filled,
         Text(
             "The best with packing {other} takes {step} a step ({filled} examples'): {plan}.",
-            other=quickest.candidate.tuning.packing,
+            other=quickest.candidate.packing,
             step=Seconds(quickest.step_s),
             filled=Percent(quickest.candidate.rows.filled),
             plan=quickest.candidate.words,

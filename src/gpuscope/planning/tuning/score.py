@@ -169,7 +169,9 @@ def _step_s(size: TransformerSize, seq: int, each: Tuned, adapters: int, trained
     device, tuning = each.cluster.device, each.tuning
     tokens = each.microbatch * seq * each.passes
     worked = size.active_parameters - (0 if size.tied else size.vocabulary * size.hidden)
-    scores = 2 * size.layers * size.heads * size.head * seq / tuning.sequences  # causal
+    scores: float = 2 * size.layers * size.heads * size.head * seq  # causal
+    if each.packing == "flash" and each.rows is not None:
+        scores /= each.rows.sequences
     if each.masked:
         scores *= 2  # a mask's upper triangle is computed
     passes = (3 if tuning.method == "full" else 2) + each.recompute

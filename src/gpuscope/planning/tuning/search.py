@@ -14,14 +14,14 @@ from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.question import check_goal, clusters_of, size_of
 from gpuscope.planning.simulate import probability_to_fit
 from gpuscope.planning.tuning.nearest import would_fit
-from gpuscope.planning.tuning.packing import lengths_of
 from gpuscope.planning.tuning.score import Estimate, estimate
 from gpuscope.planning.tuning.simulate import Simulator
 from gpuscope.planning.tuning.space import candidates
 from gpuscope.planning.tuning.types import Shortfall, Tuned, TuningPlan, TuningQuestion, Weighed
 from gpuscope.planning.types import Rejected, steps_of
+from gpuscope.program.models.rows import PACKINGS, lengths_of
 from gpuscope.program.models.settings import positive
-from gpuscope.program.models.tuning import METHODS, PACKINGS, projections_of
+from gpuscope.program.models.tuning import METHODS, projections_of
 
 __all__ = ["question_of_tuning", "search_tuning"]
 
@@ -57,7 +57,7 @@ def question_of_tuning(
         method: "lora", or several: "lora,qlora,full".
         rank: of the adapters.
         targets: which products get one: "all-linear", "attention", "qv", or "q,k,up".
-        lengths: of examples, see `gpuscope.planning.tuning.packing.lengths_of`; None: all have
+        lengths: of examples, see `gpuscope.program.models.rows.lengths_of`; None: all have
             `seq` tokens.
         packing: how they lie in rows: "padded", "flash", "mask", or several; None: all of them.
 
@@ -124,8 +124,7 @@ def _packings(lengths: str | None, packing: str | None) -> tuple[str, ...]:
         )
     if lengths is None:
         return ("none",)
-    known = PACKINGS[1:]
-    return known if packing is None else _named(Text("packing"), packing, known)
+    return PACKINGS if packing is None else _named(Text("packing"), packing, PACKINGS)
 
 
 def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = None) -> TuningPlan:
@@ -220,7 +219,7 @@ def _ordered(
     first: dict[object, Tuned] = {}
     for each in ordered:
         if not rank(each)[0]:
-            sort = each.tuning.method, each.tuning.packing, each.cluster.device.id
+            sort = each.tuning.method, each.packing, each.cluster.device.id
             first.setdefault(sort, each)
     heads = sorted(first.values(), key=rank)
     return heads + [each for each in ordered if each not in heads]

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from itertools import product
 from math import ceil
 
+from gpuscope.cost.attention import has_flash
 from gpuscope.document.text import Text
-from gpuscope.hardware import Cluster, Device
-from gpuscope.planning.tuning.packing import rows_of
+from gpuscope.hardware import Cluster
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion
 from gpuscope.planning.types import Rejected
+from gpuscope.program.models.rows import rows_of
 from gpuscope.program.models.tuning import SHARDINGS, FineTuning
 
 __all__ = ["MICROBATCHES", "OF_METHOD", "candidates"]
@@ -58,8 +59,6 @@ def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
                     devices=cluster.n_devices,
                     node=cluster.devices_per_node,
                     microbatches=ceil(passes),
-                    packing=packing,
-                    sequences=rows.sequences if rows and packing == "flash" else 1.0,
                 )
                 found.append(Tuned(cluster, tuning, microbatch, recompute, passes, rows))
     return found, out
@@ -69,10 +68,8 @@ def _refused(
     question: TuningQuestion, cluster: Cluster, packing: str, microbatch: int, passes: float
 ) -> Text | None:
     """Why these rows cannot be, if they cannot."""
-    if packing == "flash" and not _has_flash(cluster.device):
-        return Text(
-            "FlashAttention's package has no kernels for {device}.", device=cluster.device.name
-        )
+    if packing == "flash" and not has_flash(cluster.device):
+        return Text("FlashAttention has no kernels for {device}.", device=cluster.device.name)
     if packing in ("flash", "mask"):
         if passes >= 1:
             return None
@@ -90,11 +87,6 @@ def _refused(
         devices=cluster.n_devices,
         microbatch=microbatch,
     )
-
-
-def _has_flash(device: Device) -> bool:
-    """FlashAttention-2: compute capability 8.0 and later, and AMD's CDNA (its README)."""
-    return device.vendor == "AMD" or (device.compute_capability or (0, 0)) >= (8, 0)
 
 
 def _choices(method: str, devices: int) -> Iterator[tuple[str, str, bool]]:

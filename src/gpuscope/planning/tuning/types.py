@@ -10,9 +10,9 @@ from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
-from gpuscope.planning.tuning.packing import Rows
 from gpuscope.planning.types import Rejected, Simulated, counted
 from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.program.models.rows import Rows
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.models.tuning import FineTuning
 
@@ -37,7 +37,7 @@ class TuningQuestion:
         simulated: how many candidates are simulated.
         grid: what the electricity brings about.
         lengths: of examples that stand for all, the shortest first; none: all have `seq` tokens.
-        packings: some of `gpuscope.program.models.tuning.PACKINGS`.
+        packings: some of `gpuscope.program.models.rows.PACKINGS`; "none" without `lengths`.
     """
 
     model: str
@@ -94,7 +94,7 @@ class Tuned:
             parts.append(f"fsdp {self.tuning.sharding}")
         parts.append(f"microbatch {self.microbatch}")
         if self.rows is not None:
-            parts.append(f"packing {self.tuning.packing}")
+            parts.append(f"packing {self.packing}")
         if self.recompute:
             parts.append("recompute full")
         if self.tuning.optimizer != "adamw":
@@ -113,10 +113,14 @@ class Tuned:
         return (self.devices > 1) + sharded + self.recompute + (self.tuning.optimizer != "adamw")
 
     @property
+    def packing(self) -> str:
+        """How examples lie in rows; "none": all are as long as a row."""
+        return "none" if self.rows is None else self.rows.packing
+
+    @property
     def masked(self) -> bool:
         """Whether attention gets a mask."""
-        packing = self.tuning.packing
-        return packing == "mask" or (packing == "padded" and self.microbatch > 1)
+        return self.rows is not None and self.rows.masked(self.microbatch)
 
     def row(self, seq: int, *, usual: bool) -> int:
         """Tokens of a row: of the usual micro-batch, or of the longest; `seq` at most."""
@@ -126,10 +130,12 @@ class Tuned:
 
     def options(self, seq: int, *, usual: bool = False) -> WorkloadOptions:
         """What captures its step, of the longest rows or of usual ones."""
+        row = self.row(seq, usual=usual)
         return WorkloadOptions(
             task="train",
             batch=self.microbatch,
-            seq=self.row(seq, usual=usual),
+            seq=row,
+            rows=None if self.rows is None else self.rows.at(row),
             dtype="bfloat16",
             amp=False,
             checkpointing=self.recompute,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.models.parallel.options import ParallelOptions
 
 if TYPE_CHECKING:
+    from gpuscope.program.models.rows import Rows
     from gpuscope.program.models.tuning import FineTuning
 
 __all__ = [
@@ -43,6 +44,9 @@ OPTIMIZERS = (
     "adafactor",
 )
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
+
+USUAL_SEQ = 2048
+"""Tokens of the longest example and of a packed row where nobody says."""
 
 _DTYPE_ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -82,6 +86,8 @@ class WorkloadOptions:
         device: "cuda", or "cpu" for a real run on the host.
         parallel: how the work is split over the ranks of a job; None: nothing is split.
         tuning: how a decoder is fine-tuned, a micro-batch being `batch`; None: it is trained.
+        rows: what rows of `seq` tokens are like where examples differ in length (see `packed`);
+            None: every example fills one.
         replicas: devices of a job and of each of its nodes, on which training without `parallel` is
             data parallel: a copy of the model each, gradients summed (DDP); None: one device.
         arguments: of a whole script.
@@ -110,6 +116,7 @@ class WorkloadOptions:
     device: str = "cuda"
     parallel: ParallelOptions | None = None
     tuning: FineTuning | None = None
+    rows: Rows | None = None
     replicas: tuple[int, int] | None = None
     arguments: tuple[str, ...] = ()
     allow_writes: bool = False
@@ -123,6 +130,64 @@ class WorkloadOptions:
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         other = (f"{f.name}={given[f.name]!r}" for f in fields(self) if given[f.name] != f.default)
         return short_repr(self, "", *other)
+
+    def tuned(
+        self, method: str = "lora", *, rank: int = 16, targets: str = "all-linear"
+    ) -> WorkloadOptions:
+        """The same for fine-tuning a decoder on one device, with the method's usual optimizer.
+
+        Args:
+            method: "full", "lora" or "qlora" (see `gpuscope.program.models.tuning.FineTuning`).
+            rank: of the adapters.
+            targets: what gets one: "all-linear", "attention", "qv", or "q,k,up".
+
+        Raises:
+            UnknownNameError: no such method or target.
+            InvalidValueError: an option that the method decides itself.
+        """
+        from gpuscope.program.models.tuning import USUAL_OPTIMIZER, FineTuning, projections_of
+
+        given = (("--optimizer", self.optimizer), ("--task", self.task))
+        other = [name for name, value in given if value not in (None, "train")]
+        if self.dtype is not None and canonical_dtype(self.dtype) != "bfloat16":
+            other.append("--dtype")
+        if other:
+            raise InvalidValueError(
+                Text("{name} does not go with --method.", name=other[0]),
+                Text("Fine-tuning is training in bfloat16, its optimizer follows from the method."),
+                Text("Leave it out."),
+            )
+        optimizer = USUAL_OPTIMIZER.get(method, "adamw")
+        tuning = FineTuning(
+            method=method, rank=rank, targets=projections_of(targets), optimizer=optimizer
+        )
+        return replace(self, task="train", dtype="bfloat16", amp=False, tuning=tuning)
+
+    def packed(self, lengths: str | Sequence[int], packing: str = "padded") -> WorkloadOptions:
+        """The same for training on examples of different lengths: the usual micro-batch.
+
+        Args:
+            lengths: tokens of examples: "512", "256..2048", "lognormal:400,0.8", a file with one
+                number a line, or numbers.
+            packing: how they lie in rows: "padded" (one a row), "flash" or "mask" (as many as fit
+                into `seq` tokens, kept apart by FlashAttention's kernel or by a mask).
+
+        Raises:
+            UnknownNameError: no such packing.
+            InvalidValueError, InputFileError: no lengths, or another task than training.
+        """
+        from gpuscope.program.models.rows import lengths_of, packing_named, rows_of
+
+        if self.task not in (None, "train"):
+            raise InvalidValueError(
+                Text("Lengths of examples do not go with the task '{task}'.", task=self.task),
+                Text("Examples are what a model is trained on."),
+                Text("Leave out the task."),
+            )
+        most = positive("seq", self.seq) or USUAL_SEQ
+        together = positive("batch", self.batch) or 1
+        rows = rows_of(lengths_of(lengths), most, packing_named(packing), together)
+        return replace(self, task="train", batch=together, seq=rows.typical, rows=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +228,7 @@ class Settings:
     device: str
     replicas: int = 1
     tuning: FineTuning | None = None
+    rows: Rows | None = None
 
     @property
     def weight_dtype(self) -> str:

@@ -20,6 +20,7 @@ from gpuscope.program.models.settings import (
 )
 
 if TYPE_CHECKING:
+    from gpuscope.program.models.rows import Rows
     from gpuscope.program.models.tuning import FineTuning
 
 _DEVICES = ("cuda", "cpu", "meta")
@@ -66,7 +67,29 @@ def settle(model: Model, options: WorkloadOptions) -> Settings:
         device=choose(Text("device"), options.device, _DEVICES, model.name),
         replicas=_replicas(options) if task == "train" else 1,
         tuning=_tuning(model, task, options),
+        rows=_rows(model, task, dtype, options),
     )
+
+
+def check_devices(options: WorkloadOptions) -> None:
+    """Fine-tuning, and rows of examples, are laid over several devices by a plan alone.
+
+    Raises:
+        InvalidValueError: several devices, or a parallel layout.
+    """
+    devices = options.replicas[0] if options.replicas else 1
+    planned = 1 if options.tuning is None else options.tuning.devices
+    if options.tuning is None and options.rows is None:
+        return
+    what = Text("A step on examples of different lengths is one device's.")
+    if options.tuning is not None:
+        what = Text("A step of fine-tuning (--method) is one device's.")
+    if options.parallel is not None or devices != planned:
+        raise InvalidValueError(
+            what,
+            Text("How several share it is chosen by plan."),
+            Text("Type: gpuscope plan MODEL --task finetune --devices 8"),
+        )
 
 
 def _replicas(options: WorkloadOptions) -> int:
@@ -99,6 +122,38 @@ def _tuning(model: Model, task: str, options: WorkloadOptions) -> FineTuning | N
             Text("Type: --method lora"),
         )
     return tuning
+
+
+def _rows(model: Model, task: str, dtype: str, options: WorkloadOptions) -> Rows | None:
+    """What rows are like, where that can be.
+
+    Raises:
+        UnsupportedError: a model that is no decoder, or another task than training.
+        InvalidValueError: packing for a kernel that the attention or the dtype excludes.
+    """
+    rows = options.rows
+    if rows is None:
+        return None
+    if task != "train" or model.size is None:
+        raise UnsupportedError(
+            Text("{model} {task} has no examples to pack.", model=model.name, task=task),
+            Text("Built-in decoders alone are trained on rows of examples."),
+            Text("Leave out the lengths."),
+        )
+    if rows.typical != options.seq or rows.together not in (0, options.batch):
+        raise InvalidValueError(
+            Text("Rows of examples were made for another batch or other tokens a row."),
+            Text("How long they are, and how many lie in one, follows from both."),
+            Text("Give batch and seq once, with the lengths: nothing to sweep."),
+        )
+    other = options.attention if options.attention not in (None, "flash") else None
+    if rows.packing == "flash" and (other or dtype in ("float32", "tf32")):
+        raise InvalidValueError(
+            Text("Packing for FlashAttention does not go with {other}.", other=other or dtype),
+            Text("Its kernel for lengths that vary computes in bfloat16 or float16."),
+            Text("Type: --packing mask"),
+        )
+    return rows
 
 
 def _cannot(model: Model, task: str, what: Text, next_step: Text) -> InvalidValueError:

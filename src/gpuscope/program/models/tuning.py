@@ -11,7 +11,6 @@ from gpuscope.errors import InvalidValueError, UnknownNameError
 __all__ = [
     "METHODS",
     "OPTIMIZERS",
-    "PACKINGS",
     "SHARDINGS",
     "TARGETS",
     "USUAL_OPTIMIZER",
@@ -21,10 +20,6 @@ __all__ = [
 
 METHODS = ("full", "lora", "qlora")
 SHARDINGS = ("none", "full")
-
-PACKINGS = ("none", "padded", "flash", "mask")
-"""How examples lie in a row: all of one length; one a row, padded; several a row, attention kept
-apart by FlashAttention's kernel for lengths that vary, or by a mask."""
 
 OPTIMIZERS = ("adamw", "adamw-8bit", "paged-adamw-8bit")
 """torch's AdamW with states in the parameter's dtype; bitsandbytes' with states in 8 bits, and that
@@ -58,8 +53,6 @@ class FineTuning:
             block).
         devices, node: of the job, and of one of its nodes.
         microbatches: forward and backward passes before each update.
-        packing: one of `PACKINGS`.
-        sequences: of a row packed for flash attention: how many equal ones do as much work.
     """
 
     method: str = "lora"
@@ -70,15 +63,12 @@ class FineTuning:
     devices: int = 1
     node: int = 8
     microbatches: int = 1
-    packing: str = "none"
-    sequences: float = 1.0
 
     def __post_init__(self) -> None:
         for what, value, known in (
             (Text("method"), self.method, METHODS),
             (Text("optimizer"), self.optimizer, OPTIMIZERS),
             (Text("sharding"), self.sharding, SHARDINGS),
-            (Text("packing"), self.packing, PACKINGS),
         ):
             if value not in known:
                 names = Text("Type one of: {names}.", names=", ".join(known))

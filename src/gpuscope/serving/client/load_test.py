@@ -8,10 +8,10 @@ from math import ceil
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.program.lengths import parse_lengths
 from gpuscope.serving.arrivals import MOST_REQUESTS, Load, make_requests
 from gpuscope.serving.client.prompts import Api, Sort
 from gpuscope.serving.client.run import Asked, Tell, run_load
-from gpuscope.serving.lengths import parse_lengths
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import Serving
 

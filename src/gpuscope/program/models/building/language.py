@@ -33,16 +33,16 @@ def build_causal(spec: TransformersSpec, settings: Settings) -> Step:
     vocabulary = model.config.vocab_size
     if settings.task == "decode":
         return _decode(spec, model, settings)
-    if settings.tuning is not None:
+    if settings.task == "train":
         from gpuscope.program.models.building.packing import batch_loss
+
+        loss = batch_loss(model, settings)
+        if settings.tuning is None:
+            return train_step(model, loss, settings)
         from gpuscope.program.models.building.tuning import tuning_step
 
-        return tuning_step(model, batch_loss(model, settings), settings)
+        return tuning_step(model, loss, settings)
     tokens = random_tokens(vocabulary, (settings.batch, settings.seq), settings)
-    if settings.task == "train":
-        return train_step(
-            model, lambda net: net(input_ids=tokens, labels=tokens, use_cache=False).loss, settings
-        )
 
     def prefill(net: Any) -> torch.Tensor:
         logits: torch.Tensor = net(input_ids=tokens, use_cache=True, logits_to_keep=1).logits

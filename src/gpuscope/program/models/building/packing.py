@@ -28,22 +28,22 @@ def batch_loss(model: Any, settings: Settings) -> Callable[[nn.Module], torch.Te
 
     Args:
         model: from `transformers`, a decoder; with flash attention it is changed.
-        settings: with `tuning`.
+        settings: with `rows`, or every example fills one.
     """
-    tuning = settings.tuning
-    assert tuning is not None
     rows, seq, device = settings.batch, settings.seq, settings.device
-    flash = tuning.packing == "flash"
+    laid = settings.rows
+    packing = "" if laid is None else laid.packing
+    flash = packing == "flash"
     shape = (1, rows * seq) if flash else (rows, seq)
     tokens = torch.randint(0, model.config.vocab_size, shape, device=device)
     given: dict[str, Any] = {"input_ids": tokens, "labels": tokens, "use_cache": False}
     places = torch.arange(shape[1], device=device).expand(shape)
-    if tuning.packing in ("flash", "mask"):  # two examples a row: values change nothing that runs
+    if packing in ("flash", "mask"):  # two examples a row: values change nothing that runs
         half = shape[1] // 2
         given["position_ids"] = torch.where(places < half, places, places - half)
-    if flash:
-        _use_flash(model, tuning.sequences * rows)
-    masked = tuning.packing == "mask" or (tuning.packing == "padded" and rows > 1)
+    if laid is not None and flash:
+        _use_flash(model, laid.sequences * rows)
+    masked = laid is not None and laid.masked(rows)
 
     def loss(net: Any) -> torch.Tensor:
         if masked:

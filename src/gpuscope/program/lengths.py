@@ -1,4 +1,4 @@
-"""How long prompts and answers are: one number, a range, or a distribution."""
+"""How long prompts, answers or examples are: one number, a range, or a distribution."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.serving.requests import MOST_TOKENS, Ints
+
+MOST_TOKENS = 100_000_000
+"""Of one request or example; more is a mistake, and sums stay whole numbers."""
 
 _FORM = re.compile(
     r"^(?:(?P<one>\d+)|(?P<low>\d+)\.\.(?P<high>\d+)"
@@ -33,7 +36,7 @@ class Lengths:
     a: float
     b: float = 0.0
 
-    def draw(self, count: int, random: np.random.Generator) -> Ints:
+    def draw(self, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
         """That many token counts, 1 or more each."""
         if self.kind == "fixed":
             return np.full(count, int(self.a), np.int64)
