@@ -18,7 +18,7 @@ from gpuscope.planning.simulate import Simulator, probability_to_fit
 from gpuscope.planning.types import Candidate, Judged, Plan, Question
 
 FACTORS = st.floats(1.0, 8.0)
-BESIDE: list[dict[str, str]] = [{}, {"precision": "bf16,fp8"}]
+BESIDE: list[dict[str, str]] = [{}, {"precision": "bf16,fp8"}, {"states": "float32,bf16,8bit"}]
 QUESTIONS = st.builds(
     lambda model, devices, batch, goal, simulate, beside: asked(
         model=model,
@@ -65,14 +65,18 @@ def _quick() -> Iterator[None]:
         yield
 
 
-def _best(question: Question) -> float:
-    """The goal's least figure; infinite where nothing fits."""
+def _best(question: Question) -> tuple[bool, float]:
+    """Whether only what saves memory fits, and the goal's least figure; infinite where nothing does.
+
+    What rounds more, or keeps things elsewhere, is worse than any plan that need not.
+    """
     try:
-        least = searching.search(question).ties[0].value(question.goal)
+        found = searching.search(question)
     except DoesNotFitError:
-        return float("inf")
+        return True, float("inf")
+    least = found.ties[0].value(question.goal)
     assert least is not None
-    return least
+    return found.lightened != "", least
 
 
 def _with(question: Question, **changes: object) -> Question:

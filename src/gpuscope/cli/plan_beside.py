@@ -15,7 +15,14 @@ _BESIDE: dict[str, tuple[Any, Any]] = {
             str | None, typer.Option(help=Text("Of the products: bf16 (usual), fp8; or bf16,fp8."))
         ],
         None,
-    )
+    ),
+    "states": (
+        Annotated[
+            str | None,
+            typer.Option(help=Text("Moments of AdamW: float32 (usual), bf16, 8bit; or several.")),
+        ],
+        None,
+    ),
 }
 Beside = Annotated[dict[str, Any], Group(_BESIDE, dict)]
 """Arguments of `gpuscope.planning.question.question_of`; None where nothing was asked for."""

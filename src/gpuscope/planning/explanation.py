@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpuscope.document.blocks import Block, Cell, Column, Explanation, Paragraph, Section, Table
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
+from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.outlook import around, energy_and_co2, holders, rivals
 from gpuscope.planning.sentences import (
     PEAK,
@@ -99,6 +100,12 @@ def _summary(plan: Plan) -> tuple[Text, ...]:
         *energy_and_co2(best, steps, asked.grid),
         *tied(plan.ties, plan.complete),
     ]
+    if plan.lightened:
+        usual = DIMENSIONS.get(plan.lightened).values[0]
+        lines.append(
+            Text("Nothing was found that fits with {name} {value}.", name=plan.lightened,
+                 value=usual)
+        )  # fmt: skip
     return tuple(lines)
 
 

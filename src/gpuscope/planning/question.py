@@ -38,6 +38,7 @@ def question_of(
     device_set: str | None = None,
     framework: str | None = None,
     precision: str | Sequence[str] | None = None,
+    states: str | Sequence[str] | None = None,
 ) -> Question:
     """Check everything.
 
@@ -56,9 +57,10 @@ def question_of(
         device_set: figures that each device has instead of its own: "memory=288GB,bandwidth=8TB/s".
         framework: only what this one can start is offered.
         precision: "bf16", "fp8" or both, "bf16,fp8".
+        states: what AdamW keeps its moments in: "float32", "bf16", "8bit" or several.
 
     Raises:
-        UnknownNameError: no such model, device, goal, grid, framework or precision.
+        UnknownNameError: no such model, device, goal, grid, framework, precision or states.
         UnsupportedError: a precision that no device has.
         InvalidValueError: numbers that cannot be.
     """
@@ -69,7 +71,8 @@ def question_of(
     clusters = clusters_of(on, devices, prices, goal, device_set)
     if framework is not None:
         WRITERS.get(framework)
-    tries = {"precision": tries_of("precision", precision)}
+    beside = {"precision": precision, "states": states}
+    tries = {n: tries_of(n, given) for n, given in beside.items() if given is not None}
     refuse_lacking(tries, clusters)
     question = Question(
         model=model,

@@ -76,7 +76,7 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     whole = np.where(c["full"] > 0, share, 1.0)
     states = np.where(c["none"] > 0, 1.0, share)
     # float32 parameters and the moments; gradients come and go
-    least_bytes = held * (4 / whole + ADAM_BYTES / states)
+    least_bytes = held * (4 / whole + c["state_bytes"] / states)
     tokens = question.seq / c["cp"] * c["microbatch"]
     in_flight = np.minimum(c["pp"], c["microbatches"])
     kept = tokens * size.layers / c["pp"] / c["tp"] * c["kept"]
@@ -154,6 +154,7 @@ def _columns(size: TransformerSize, seq: int, candidates: Sequence[Candidate]) -
     columns["kept"] = [kept[plan.recompute] for plan in plans]
     columns["again_bytes"] = [kept["none"] - kept[plan.recompute] for plan in plans]
     columns["again"] = [AGAIN[plan.recompute] for plan in plans]
+    columns["state_bytes"] = [ADAM_BYTES] * len(plans)
     columns["copies"] = [0.0] * len(plans)
     columns["bubble"] = [
         0.3 * (p.pp - 1) if p.schedule == "zb" else (p.pp - 1) / p.virtual for p in plans

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
-from gpuscope.errors import GpuscopeError, MissingPackageError
+from gpuscope.errors import DoesNotFitError, GpuscopeError, MissingPackageError
 from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
+from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.neighbours import neighbours
 from gpuscope.planning.score import Scores, score
@@ -43,6 +45,7 @@ OnCandidate = Callable[[int, int, Candidate], None]
 def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
     """Answer a checked question; interrupted, with the best so far.
 
+    Where nothing fits, what saves memory and was not asked about is tried, a dimension at a time.
     Before anything that fits was simulated, that is the best by the quick score.
 
     Args:
@@ -51,6 +54,28 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
 
     Raises:
         DoesNotFitError: nothing fits; says what is least short.
+    """
+    try:
+        return _searched(question, on_candidate)
+    except DoesNotFitError as error:
+        none = error
+    asked = dict(question.tries)
+    for dimension in DIMENSIONS:
+        if dimension.lighter and dimension.name not in asked:
+            tries = (*question.tries, (dimension.name, dimension.lighter))
+            try:
+                found = _searched(replace(question, tries=tries), on_candidate)
+            except DoesNotFitError:
+                continue
+            return replace(found, lightened=dimension.name)
+    raise none
+
+
+def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
+    """The same with what `question.tries` names.
+
+    Raises:
+        DoesNotFitError: nothing fits.
     """
     found, rejected = candidates(question)
     begin = time.perf_counter()

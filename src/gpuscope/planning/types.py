@@ -46,7 +46,8 @@ class Question:
         certainty: least probability to fit.
         simulated: how many candidates are simulated.
         grid: what the electricity brings about.
-        tries: values of `gpuscope.planning.dimensions` that are tried; the usual one of others.
+        tries: values of `gpuscope.planning.dimensions` that were asked for; of others the usual one
+            is tried.
         framework: only what this one can start is a candidate; None: anything.
     """
 
@@ -233,6 +234,7 @@ class Plan:
         judged: all that were simulated and fit.
         near: those one decision away from the best, the best for the goal first.
         least_s: no step of the best can be quicker: its arithmetic at the devices' peak.
+        lightened: the dimension without whose lighter values nothing fitted; "" where it did.
         rejected: all that are out.
         candidates: how many were considered, impossible ones not counted.
         scored_per_s: how many were scored in a second.
@@ -251,6 +253,7 @@ class Plan:
     complete: bool = True
     near: tuple[Neighbour, ...] = ()
     least_s: float | None = None
+    lightened: str = ""
 
     def __repr__(self) -> str:
         best = self.best.candidate

@@ -61,6 +61,7 @@ class Dimension:
         asked: the options of a candidate with this value.
         score: columns of the quick score that a value changes, from a candidate's own.
         lacks: why no plan on a device can have a value; None where it can.
+        lighter: values that save memory, tried by themselves where nothing fits without.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Dimension:
     asked: Callable[[ParallelOptions, str], ParallelOptions]
     score: Callable[[Weighed, str, Mapping[str, float]], Mapping[str, float]]
     lacks: Callable[[Device, str], Text | None]
+    lighter: tuple[str, ...] = ()
 
 
 DIMENSIONS = Registry[Dimension](Text("dimension"), "gpuscope.planning.dimensions")
@@ -80,15 +82,13 @@ def applied(options: ParallelOptions, more: Choices) -> ParallelOptions:
     return options
 
 
-def tries_of(name: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Values of a dimension as they are written, "bf16,fp8"; its usual one where none is.
+def tries_of(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """Values of a dimension as they are written, "bf16,fp8".
 
     Raises:
         UnknownNameError: no such value.
     """
     dimension = DIMENSIONS.get(name)
-    if given is None:
-        return dimension.values[:1]
     names = given.split(",") if isinstance(given, str) else given
     wanted = tuple(dict.fromkeys(each.strip() for each in names))
     for each in wanted:

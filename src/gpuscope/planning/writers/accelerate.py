@@ -18,7 +18,7 @@ from gpuscope.planning.writers.registry import refuse_more, writer
 _FSDP = ("full", "zero2")
 
 
-_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",)}
+_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "states": ("8bit",)}
 """What it can start beside the layout, by dimension."""
 
 
@@ -64,6 +64,8 @@ def accelerate(plan: Plan) -> str:
         f"In the script: {split.microbatch} sequences of {plan.question.seq} tokens a process, "
         f"Accelerator(gradient_accumulation_steps={split.microbatches}).",
     ]
+    if ("states", "8bit") in best.more:
+        head.append("In the script: torchao.optim.AdamW8bit(model.parameters()).")
     shared = None
     if split.fsdp in _FSDP and split.dp > 1:
         shared = {

@@ -31,7 +31,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts{more}
 
 from gpuscope.program.models import find
 from gpuscope.program.models.networks.transformer import Transformer
@@ -121,7 +121,7 @@ def main():
     model = make_model()
 {recompute}    model = sharded(model).train()
     fill(model)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    optimizer = {optimizer}
     data = batch()
     for number in range(STEPS):
         begun = time.perf_counter()
@@ -148,13 +148,16 @@ _LATE = """\
 """
 """Gradients are summed over micro-batches first, and parameters are kept until then (ZeRO-1)."""
 
+_ADAMW = "torch.optim.AdamW(model.parameters(), fused=True)"
+_LIGHT = "\nfrom torchao.optim import AdamW8bit  # pip install torchao"
+
 _RECOMPUTE = """\
     for block in model.layers:
         recomputed(block, "{how}")
 """
 
 
-_CAN: Mapping[str, Sequence[str]] = {}
+_CAN: Mapping[str, Sequence[str]] = {"states": ("8bit",)}
 """What it can start beside the layout, by dimension."""
 
 
@@ -186,6 +189,7 @@ def fsdp2(plan: Plan) -> str:
     mesh = "init_device_mesh(DEVICE, (dist.get_world_size(),))"
     if split.fsdp == "hybrid":
         mesh = f"init_device_mesh(DEVICE, ({split.dp // split.shard}, {split.shard}))"
+    light = ("states", "8bit") in best.more
     late = split.fsdp == "zero1" and split.microbatches > 1
     again = _RECOMPUTE.format(how=split.recompute) if split.recompute != "none" else ""
     return _SCRIPT.format(
@@ -200,4 +204,6 @@ def fsdp2(plan: Plan) -> str:
         reshard=split.fsdp in ("full", "hybrid"),
         sync=_LATE if late else "",
         recompute=again,
+        optimizer="AdamW8bit(model.parameters())" if light else _ADAMW,
+        more=_LIGHT if light else "",
     )

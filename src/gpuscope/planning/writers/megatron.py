@@ -14,7 +14,10 @@ from gpuscope.errors import UnsupportedError
 from gpuscope.planning.types import Candidate, Plan, Question
 from gpuscope.planning.writers.registry import refuse_more, writer
 
-_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",)}
+_MOMENTS = {"bf16": "bf16", "8bit": "fp8"}
+"""Its names of what moments are kept in; one byte is a float8 there."""
+
+_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "states": ("bf16", "8bit")}
 """What it can start beside the layout, by dimension."""
 
 
@@ -29,6 +32,8 @@ def _refuse(question: Question, candidate: Candidate) -> None:
         what = f"{size.positions}, {size.activation}"
     elif split.fsdp not in ("zero1", "none") and split.dp * split.cp > 1:
         what = f"fsdp {split.fsdp}"
+    elif "states" in dict(candidate.more) and split.fsdp == "none" and split.dp * split.cp > 1:
+        what = "states without the distributed optimizer"
     elif split.schedule not in ("1f1b", "interleaved"):
         what = f"schedule {split.schedule}"
     elif split.recompute == "selective":
@@ -81,11 +86,15 @@ def megatron(plan: Plan) -> str:
     ]
     if ("precision", "fp8") in best.more:
         given.append("--fp8-format hybrid --transformer-impl transformer_engine")
+    states = dict(best.more).get("states")
+    if states is not None:
+        given.append(f"--use-precision-aware-optimizer --exp-avg-dtype {_MOMENTS[states]}")
+        given.append(f"--exp-avg-sq-dtype {_MOMENTS[states]}")
     if split.splits_tokens:
         given.append("--sequence-parallel")
     if split.virtual > 1:
         given.append(f"--num-virtual-stages-per-pipeline-rank {split.virtual}")
-    if split.fsdp == "zero1" and split.dp * split.cp > 1:
+    if states is not None or (split.fsdp == "zero1" and split.dp * split.cp > 1):
         given.append("--use-distributed-optimizer")
     if split.recompute == "full":
         given.append("--recompute-granularity full --recompute-method uniform")

@@ -67,7 +67,7 @@ class AdamW8bit(torch.optim.Optimizer):
                     self._update(parameter)
 
     def _update(self, parameter: torch.Tensor) -> None:
-        own, grad = _local(parameter), _local(parameter.grad)
+        own, grad = local_part(parameter), local_part(parameter.grad)
         state = self.state[parameter]
         if not state:
             self._make(state, own)
@@ -84,6 +84,7 @@ class AdamW8bit(torch.optim.Optimizer):
             state[f"absmax{moment}"] = torch.zeros(blocks, device=own.device)
 
 
-def _local(tensor: Any) -> torch.Tensor:
+def local_part(tensor: Any) -> torch.Tensor:
+    """What a rank holds of a tensor."""
     part: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return part

@@ -117,7 +117,7 @@ class Software:
             cuDNN's even where PyTorch prefers another, as Transformer Engine does.
         fused_norm: one kernel a norm, instead of one an elementary step.
         fused_projections: queries, keys and values in one matrix product, gate and up in another.
-        optimizer: as `gpuscope.program.models.settings.OPTIMIZERS`.
+        optimizer: as `gpuscope.program.models.building.optimizers.make_optimizer` takes it.
         loss_chunks: pieces that the output layer and the loss are computed in, each recomputed in
             the backward pass, so that the logits never exist whole; 1 keeps them.
         clip: gradients are clipped to a norm, which all ranks sum up.
