@@ -66,7 +66,7 @@ def _quick() -> Iterator[None]:
 
 
 def _best(question: Question) -> tuple[bool, float]:
-    """Whether only what saves memory fits, and the goal's least figure; infinite where nothing does.
+    """Whether only what saves memory fits, and the goal's least figure; infinite: nothing does.
 
     What rounds more, or keeps things elsewhere, is worse than any plan that need not.
     """
