@@ -107,7 +107,7 @@ COMMANDS = {
     "mcp": ["gpuscope mcp --method", "python tools.py"],
     "serve": ["gpuscope serve llama-3.2-1b --on h100 --rate 2 --requests 20"],
     "lens": [f"gpuscope lens {LENS}:launch"],
-    "docs": [f"python -m mkdocs build --strict -q -f {ROOT / 'mkdocs.yml'} -d site"],
+    "docs": [f"sh -c 'python -m mkdocs build --strict -q -f {ROOT / 'mkdocs.yml'} -d $PWD/site'"],
 }
 """What the page of each extra types, on small input; "none" without any."""
 

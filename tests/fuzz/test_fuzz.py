@@ -84,7 +84,6 @@ READERS = {
     "timeline/kineto/parallel.py": "trace",
     "timeline/kineto/read.py": "trace",
     "timeline/kineto/retold.py": "pairs",
-    "timeline/kineto/xplane.py": "xplane",
     "timeline/nsys/database.py": "nsys",
     "timeline/nsys/read.py": "nsys",
     "timeline/nsys/rocpd.py": "rocpd",

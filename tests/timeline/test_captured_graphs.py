@@ -82,3 +82,40 @@ def test_what_does_not_go_together_stays_without(tmp_path: Path) -> None:
     assert operators(read(tmp_path, both + replay(2000, ["a", "b"], 10, 3))) == ["", ""]
     alone = replay(1000, ["a", "b"], 10, 3)
     assert read(tmp_path, alone).notes == ()
+
+
+def write(path: Path, events: list[Event], **header: object) -> Path:
+    path.write_text(json.dumps({"schemaVersion": 1, **header, "traceEvents": events}))
+    return path
+
+
+def test_a_capture_in_a_file_of_its_own_is_no_rank(tmp_path: Path) -> None:
+    """As serving engines record: the capture at the start, replays under load."""
+    names = ["aten::mm", "aten::gelu", "aten::mm"]
+    write(tmp_path / "capture.json", capture(0, names, first=100))
+    write(tmp_path / "steps.json", replay(0, ["k1", "k2", "k3"], 7, graph=1))
+    run = load(tmp_path)
+    assert run.timeline is not None
+    assert [lane.rank for lane in run.timeline.lanes if lane.kind == "stream"] == [0]
+    assert operators(run.timeline) == names
+    assert any("1 graph launches" in note for note in run.assumptions)
+
+
+def test_captures_go_to_the_rank_that_they_state(tmp_path: Path) -> None:
+    for rank, name in enumerate(("aten::mm", "aten::bmm")):
+        stated = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        write(tmp_path / f"capture-{rank}.json", capture(0, [name], first=100), **stated)
+        write(tmp_path / f"steps-{rank}.json", replay(0, ["k"], 7, graph=1), **stated)
+    run = load(tmp_path)
+    assert run.timeline is not None
+    assert len(run.ranks) == 2
+    assert operators(run.timeline) == ["aten::mm", "aten::bmm"]
+
+
+def test_a_capture_of_another_length_says_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "capture.json", capture(0, ["aten::mm"], first=100))
+    write(tmp_path / "steps.json", replay(0, ["k1", "k2"], 7, graph=1))
+    run = load(tmp_path)
+    assert run.timeline is not None
+    assert operators(run.timeline) == ["", ""]
+    assert any("as many kernels" in note for note in run.assumptions)

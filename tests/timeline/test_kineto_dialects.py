@@ -32,6 +32,7 @@ XLA = [
     event(2, 21, "MemcpyD2H", 21.0, 2.0),
     event(2, 1, "jit_step", 10.0, 13.0),
     event(701, 5, "PjitFunction(step)", 1.0, 30.0),
+    event(701, 5, "train", 0.5, 31.0, step_num="4"),
 ]
 
 TPU = [
@@ -73,9 +74,11 @@ def test_xla_on_a_gpu(tmp_path: Path) -> None:
     assert found(timeline) == {
         ("fusion_1", "kernel", 5000),
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "communication", 3000),
-        ("MemcpyD2H", "memcpy", 2000),
+        ("Memcpy DtoH", "memcpy", 2000),
         ("PjitFunction(step)", "other", 30000),
+        ("ProfilerStep#4", "step", 31000),
     }
+    assert len(timeline.steps) == 1
     assert {(lane.device, lane.kind) for lane in timeline.lanes if lane.device >= 0} == {
         (1, lane.kind) for lane in timeline.lanes if lane.device >= 0
     }

@@ -64,3 +64,17 @@ def test_ranks_find_theirs() -> None:
     assert pairs([None], [3]) == [0]
     assert pairs([0, 1, 2], [2, 0]) == [1, None, 0]
     assert pairs([None, 1], [None, 1]) == [None, 1]
+
+
+def test_the_form_of_before_chakra_is_joined_by_the_external_id(tmp_path: Path) -> None:
+    """Built to what PyTorch 2.0 wrote (a recorded pair is in tests/data/public_recordings.toml)."""
+    node = {
+        "name": "aten::add", "id": 8, "rf_id": 4, "inputs": [[6, 7, 0, 12, 4, "cuda:0"], 1],
+        "input_shapes": [[3, 4], []], "input_types": ["Tensor(float)", "Int"],
+    }  # fmt: skip
+    (tmp_path / "et.json").write_text(json.dumps({"schema": "1.0.1", "pid": 1, "nodes": [node]}))
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    events = [{**event, "args": {"External id": 4}}, {**event, "ts": 4, "args": {"External id": 5}}]
+    (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    ops = load(tmp_path).timeline.ops
+    assert {tuple(spec.shape for spec in op.inputs) for op in ops} == {((3, 4),), ()}

@@ -24,7 +24,7 @@ class Job:
 
     Attributes:
         path: the file, as the user named it.
-        kind: "kineto", "nsys", "engine" or "xplane".
+        kind: "kineto", "nsys" or "engine".
         rank: which rank it is if the file does not say; None if the name does not say either.
         thin: keep device work and steps only.
         execution: PyTorch's execution trace of the same rank, for what its operators were called
@@ -89,10 +89,6 @@ def _read(job: Job, alone: bool) -> Timeline:
         from gpuscope.timeline.engine_reports import read_report
 
         return read_report(job.path, rank=job.rank)
-    if job.kind == "xplane":
-        from gpuscope.timeline.kineto.xplane import read_xplane
-
-        return read_xplane(job.path, rank=job.rank)
     if job.kind != "kineto":
         raise InputFileError(
             Text("{path} is no trace.", path=job.path),

@@ -14,6 +14,7 @@ from gpuscope.errors import InputFileError, InvalidValueError
 from gpuscope.hardware.device import Device
 from gpuscope.loading.archives import unpacked
 from gpuscope.loading.engines import Progress, run_jobs
+from gpuscope.loading.graph_captures import captures_apart, captures_of_ranks
 from gpuscope.loading.job import Job, Reading, rank_of
 from gpuscope.run import Run
 from gpuscope.timeline.captured_graphs import with_captures
@@ -166,12 +167,15 @@ def _timeline(
         for f, execution in zip(files, executions, strict=True)
     ]
     readings = run_jobs(jobs, engine=engine, workers=workers, progress=progress)
-    numbered = _numbered(jobs, readings, notes)
+    whole, captures = captures_apart(list(zip(jobs, readings, strict=True)))
+    numbered = _numbered(whole, notes)
     if ranks is not None:
         numbered = _only(numbered, ranks)
     if thin:
         numbered = _widened(numbered, engine, workers, notes)
-    timeline = _harmless(with_captures(merge([reading.timeline for _, reading in numbered])))
+    merged = merge([reading.timeline for _, reading in numbered])
+    stated = [(_known_rank(job, reading), reading.timeline) for job, reading in captures]
+    timeline = _harmless(with_captures(merged, captures_of_ranks(ranks_of(merged), stated)))
     if not len(timeline.events):
         raise InputFileError(
             Text("{path} holds no events.", path=files[0].path),
@@ -210,12 +214,11 @@ def _joined(files: Sequence[TraceFile], notes: list[str]) -> tuple[list[TraceFil
 _Numbered = list[tuple[Job, Reading]]
 
 
-def _numbered(jobs: Sequence[Job], readings: Sequence[Reading], notes: list[str]) -> _Numbered:
+def _numbered(pairs: _Numbered, notes: list[str]) -> _Numbered:
     """Give every reading a rank of its own: the file's word, else its name's, else its place."""
-    pairs = list(zip(jobs, readings, strict=True))
     if len(pairs) == 1:
         return pairs
-    if any(len(ranks_of(reading.timeline)) > 1 for reading in readings):
+    if any(len(ranks_of(reading.timeline)) > 1 for _, reading in pairs):
         raise InvalidValueError(
             Text("Several files hold several ranks each."),
             Text("Their numbers would clash."),

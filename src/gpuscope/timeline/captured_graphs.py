@@ -1,15 +1,16 @@
 """Kernels of CUDA graphs get the operators under which the graph was captured.
 
-A replay is one call: its kernels have no operator around them. Where the recording also holds the
-capture (`cudaStreamBeginCapture` to `cudaStreamEndCapture`), its launch calls stand under their
-operators and bring no work of their own: the graph's kernels are these launches, in their order.
+A replay is one call: its kernels have no operator around them. Where the recording, or another of
+the same rank, also holds the capture (`cudaStreamBeginCapture` to `cudaStreamEndCapture`), its
+launch calls stand under their operators and bring no work of their own: the graph's kernels are
+these launches, in their order.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,31 +34,58 @@ class _Replay:
     graph: int
 
 
-def with_captures(timeline: Timeline) -> Timeline:
+def has_captures(timeline: Timeline) -> bool:
+    """Whether a graph was captured in a recording."""
+    return any(map(_BEGIN.match, timeline.names))
+
+
+def has_replays(timeline: Timeline) -> bool:
+    """Whether a graph was launched in a recording."""
+    return any(map(_GRAPH.search, timeline.names))
+
+
+def with_captures(
+    timeline: Timeline, others: Mapping[int, Sequence[Timeline]] | None = None
+) -> Timeline:
     """Return a recording whose graph kernels have the operators of their capture.
 
     A graph belongs to the capture of as many launches; where several have as many, to that in its
     place, counted among the graphs by their numbers. Where neither decides, on graphs of several
     streams, and where the capture was not recorded, kernels stay without an operator.
+
+    Args:
+        timeline: of any number of ranks.
+        others: by rank, recordings that hold captures of its graphs; a capture in its own
+            recording counts first.
     """
-    if timeline.recorded is None or not any(map(_BEGIN.match, timeline.names)):
+    given = {rank: list(found) for rank, found in (others or {}).items() if found}
+    if timeline.recorded is None or not (given or has_captures(timeline)):
         return timeline
-    op = timeline.events.op.copy()
+    op, ops = timeline.events.op.copy(), list(timeline.ops)
     told = 0
     for rank in sorted({lane.rank for lane in timeline.lanes}):
         own = np.array([lane.rank == rank for lane in timeline.lanes], bool)[timeline.events.lane]
         captures = _captures(timeline, own)
+        for other in () if captures else given.get(rank, ()):
+            every = np.ones(len(other.events), bool)
+            known = [np.where(each < 0, each, each + len(ops)) for each in _captures(other, every)]
+            captures += known
+            ops += other.ops
         replays = _replays(timeline, own)
         for replay, capture in _paired(replays, captures):
             op[replay.rows] = np.where(op[replay.rows] < 0, capture, op[replay.rows])
             told += 1
+    if not told and given:
+        left = Text("No graph launch has as many kernels as a recorded capture has launches.")
+        return replace(timeline, notes=(*timeline.notes, left))
     if not told:
         return timeline
     note = Text(
         "Kernels of {count} graph launches have the operators of the capture that was recorded.",
         count=told,
     )
-    return replace(timeline, events=replace(timeline.events, op=op), notes=(*timeline.notes, note))
+    events = replace(timeline.events, op=op)
+    return replace(timeline, events=events, ops=tuple(ops), notes=(*timeline.notes, note))
 
 
 def _named(timeline: Timeline, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:

@@ -17,9 +17,9 @@ from typing import Literal
 from gpuscope.document.text import Text, joined
 from gpuscope.errors import InputFileError
 
-TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution", "engine", "xplane"]
+TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution", "engine"]
 
-_TRACES = ("kineto", "nsys", "execution", "engine", "xplane")
+_TRACES = ("kineto", "nsys", "execution", "engine")
 """Kinds that hold what happened when, and belong together where they are of several ranks."""
 
 _HEAD_BYTES = 1 << 18
@@ -39,7 +39,10 @@ _TRACE_MARKS = (
     b'"baseTimeNanoseconds"',
     b'"rocprofiler-sdk-tool"',
 )
-_EXECUTION = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d[\w.]*-chakra')
+_EXECUTION = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d+\.\d+\.\d+[\w.-]*"')
+_XPLANE, _XLA_TRACE = ".xplane.pb", ".trace.json.gz"
+"""Endings of XLA's profile, and of what its profiler makes of it for viewers."""
+
 _EVENT_KEYS = (b'"ph"', b'"name"')
 
 
@@ -51,8 +54,8 @@ class TraceFile:
         path: where.
         kind: "kineto" (Chrome JSON), "nsys" (SQLite: its export, or rocpd), "snapshot" (PyTorch
             memory pickle), "document" (a run saved by gpuscope), "execution" (PyTorch's execution
-            trace: operators without times), "engine" (a report of an inference engine), "xplane"
-            (XLA's profile in its own form).
+            trace: operators without times), "engine" (a report of XLA or of an inference
+            engine).
         rank: what the name says; None where it says nothing. A rank in the file itself counts
             more and is only known once it is read.
         nbytes: size on disk.
@@ -142,10 +145,6 @@ def kind_of(path: str | Path) -> TraceKind | None:
 
     if is_report(text):
         return "engine"
-    from gpuscope.timeline.kineto.xplane import is_xplane
-
-    if is_xplane(raw):
-        return "xplane"
     body = text.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body[:1] == b"{" and any(mark in text for mark in _TRACE_MARKS):
         return "kineto"
@@ -196,13 +195,11 @@ def _glob(pattern: str) -> Found:
 
 
 def _folder(folder: Path) -> Found:
-    """The recordings of a folder; the traces of its subfolders where it has none itself.
-
-    Of a folder that JAX's profiler was given: those of the last time.
-    """
+    """The recordings of a folder; the traces of its subfolders where it has none itself."""
     try:
-        times = sorted(path for path in (folder / "plugins" / "profile").glob("*") if path.is_dir())
-        folder = times[-1] if times else folder
+        runs = sorted(path for path in folder.glob("plugins/profile/*") if path.is_dir())
+        if runs:
+            return _of_xla(runs)
         own = sorted(path for path in folder.iterdir() if path.is_file())
         found = _sorted_out(own, Text("The folder {folder}", folder=folder), needed=False)
         if any(file.kind in _TRACES for file in found.files):
@@ -221,6 +218,15 @@ def _folder(folder: Path) -> Found:
     return found
 
 
+def _of_xla(runs: Sequence[Path]) -> Found:
+    """The newest run of a folder as XLA's profiler lays it out: they are named by their time."""
+    found = _folder(runs[-1])
+    if len(runs) == 1:
+        return found
+    note = Text("It holds {count} runs: the newest was read.", count=len(runs))
+    return Found(found.files, (*found.notes, note))
+
+
 def _traces_first(found: Found) -> Found:
     """Of a folder with traces, the traces: `gpuscope profile` puts what it made of them beside."""
     traces = tuple(file for file in found.files if file.kind in _TRACES)
@@ -234,7 +240,7 @@ def _traces_first(found: Found) -> Found:
 def _sorted_out(paths: Sequence[Path], where: str, *, needed: bool = True) -> Found:
     files, others, refused = [], [], []
     for path in paths:
-        if path.name.startswith(".") or _told_beside(path):
+        if path.name.startswith("."):
             continue
         try:
             kind = kind_of(path)
@@ -255,17 +261,23 @@ def _sorted_out(paths: Sequence[Path], where: str, *, needed: bool = True) -> Fo
             Text("Record one with torch.profiler (export_chrome_trace), or name another folder."),
         )
     notes = []
+    twice = {file.path.name.removesuffix(_XPLANE) for file in files if _XPLANE in file.path.name}
+    less = [file for file in files if file.path.name.removesuffix(_XLA_TRACE) in twice]
+    if less:
+        listing = _listing([file.path.name for file in less])
+        files = [file for file in files if file not in less]
+        notes.append(
+            Text(
+                "Left out, the {ending} beside it says more: {listing}.",
+                ending=_XPLANE,
+                listing=listing,
+            )
+        )
     if files and others:
         notes.append(Text("Left out, not a trace: {listing}.", listing=_listing(others)))
     if files and refused:
         notes.append(Text("Left out, cannot be read: {listing}.", listing=_listing(refused)))
     return Found(tuple(files), tuple(notes))
-
-
-def _told_beside(path: Path) -> bool:
-    """Whether it is XLA's own form of a trace that lies beside it."""
-    stem = path.name.removesuffix(".xplane.pb")
-    return stem != path.name and path.with_name(f"{stem}.trace.json.gz").is_file()
 
 
 def _listing(names: Sequence[str]) -> Text:

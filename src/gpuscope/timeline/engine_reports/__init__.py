@@ -1,4 +1,4 @@
-"""Reports of inference engines as timelines: ONNX Runtime, trtexec, OpenVINO's benchmark_app.
+"""Reports of engines as timelines: XLA, ONNX Runtime, trtexec, OpenVINO's benchmark_app.
 
 One file a report; each says by which first bytes it is known, tells its events in Kineto's words,
 and says what it cannot answer.
@@ -22,9 +22,9 @@ __all__ = ["is_report", "read_report"]
 
 
 def _reports() -> tuple[Report, ...]:
-    from gpuscope.timeline.engine_reports import onnxruntime, openvino, tensorrt
+    from gpuscope.timeline.engine_reports import onnxruntime, openvino, tensorrt, xla
 
-    return (*onnxruntime.REPORTS, *tensorrt.REPORTS, *openvino.REPORTS)
+    return (*onnxruntime.REPORTS, *tensorrt.REPORTS, *openvino.REPORTS, *xla.REPORTS)
 
 
 def is_report(head: bytes) -> bool:
@@ -69,7 +69,8 @@ def read_report(path: str | Path, *, rank: int | None = None) -> Timeline:
         )
     from gpuscope.timeline.kineto.read import read_retold
 
-    text = utf8(dumps(plain({"schemaVersion": 1, "traceEvents": events})))
+    header = {"schemaVersion": 1, "deviceProperties": list(report.devices(raw))}
+    text = utf8(dumps(plain({**header, "traceEvents": events})))
     found = read_retold(target, text, rank, 0)
     sources = tuple(replace(each, format=report.name) for each in found.sources)
     return replace(found, sources=sources, notes=(*found.notes, report.cannot))

@@ -25,6 +25,7 @@ class Report:
         events: its events in Kineto's words; raises `MisfitError` where it is damaged.
         cannot: what it does not say.
         fix: what to type for a report that does.
+        devices: the devices that it describes, as Kineto's `deviceProperties`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Report:
     events: Callable[[bytes], Iterable[Event]]
     cannot: Text
     fix: Text
+    devices: Callable[[bytes], Iterable[Event]] = lambda _: ()
 
 
 def number(found: object) -> float | None:

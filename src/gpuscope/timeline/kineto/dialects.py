@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuscope.timeline.kineto.retold import retold
+from gpuscope.timeline.kineto.rocprof import copy_name
 
 _XLA = re.compile(r"^(?:/job:\w+/replica:\d+/task:\d+)?/device:(?:GPU|TPU):(\d+)")
 _OF_SESSION = re.compile(r"/device:GPU:\d+/stream:(\w+)")
@@ -118,4 +119,7 @@ def _on_device(
     said["device"] = device
     if stream is not None and len(stream[1]) < 9:
         said["stream"] = int(stream[1])
-    return {**event, "cat": category, "args": said}
+    name = event.get("name")
+    way = copy_name(str(name)) if category == "gpu_memcpy" else ""
+    name = way if "to" in way else name
+    return {**event, "cat": category, "name": name, "args": said}

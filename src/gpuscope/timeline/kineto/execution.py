@@ -2,8 +2,9 @@
 
 Format: `torch.profiler.ExecutionTraceObserver`, schema "1.0.x-chakra..." and later: `nodes`, each
 with `inputs` (values, shapes, types, in newer ones strides) and `attrs`; no times. The attribute
-`rf_id` is the profiler's "Record function id". What an operator was called with goes into the
-profiler's trace where that was recorded without shapes.
+`rf_id` is the profiler's "Record function id". Before Chakra ("1.0.1", PyTorch 2.0) all of these
+stood in the node itself, and the profiler wrote the number as "External id". What an operator was
+called with goes into the profiler's trace where that was recorded without shapes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def with_inputs(path: Path, execution: Path) -> bytes | None:
         for event in events:
             said = event.get("args")
             args: Event = said if isinstance(said, dict) else {}
-            found = known.get(str(args.get(_ID)))
+            found = known.get(str(args.get(_ID, args.get("External id"))))
             if found is None or "Input Dims" in args or event.get("name") != found["name"]:
                 yield event
                 continue
@@ -73,24 +74,29 @@ def _inputs(path: Path) -> Mapping[str, Event]:
         raise limits.holds_too_many(path, Text("events"), limits.events(len(raw)))
     told = {}
     for node in listed:
-        number, args = _number(node.get("attrs")), _arguments(node.get("inputs"))
+        number, args = _number(node), _arguments(node)
         if number is not None and args is not None:
             told[number] = {"name": str(node.get("name")), "args": args}
     return told
 
 
-def _number(attributes: object) -> str | None:
+def _number(node: Event) -> str | None:
     """The node's `rf_id` as text; None where it has none, or 0: its own marks."""
+    if node.get("rf_id"):
+        return str(node["rf_id"])
+    attributes = node.get("attrs")
     for each in attributes if isinstance(attributes, list) else ():
         if isinstance(each, dict) and each.get("name") == "rf_id" and each.get("value"):
             return str(each["value"])
     return None
 
 
-def _arguments(inputs: object) -> Event | None:
+def _arguments(node: Event) -> Event | None:
     """Kineto's arguments of an operator; None where the lists do not go together."""
+    inputs = node.get("inputs")
     if not isinstance(inputs, dict):
-        return None
+        inputs = {"values": inputs, "shapes": node.get("input_shapes")}
+        inputs["types"] = node.get("input_types")
     values, shapes, types = (inputs.get(key) for key in ("values", "shapes", "types"))
     lists = [each for each in (values, shapes, types) if isinstance(each, list)]
     if len(lists) < 3 or len({len(each) for each in lists}) != 1:

@@ -21,6 +21,7 @@ def retold(
     key: str,
     value: str | tuple[str, ...],
     under: str = "traceEvents",
+    devices: Callable[[list[Event]], Iterable[Event]] | None = None,
 ) -> bytes | None:
     """Return a trace whose events are told anew; None where that gives none of those looked for.
 
@@ -29,6 +30,7 @@ def retold(
         tell: its events, told in Kineto's way.
         key, value: what an event must say so that the telling was worth it; one of several.
         under: where the events stand; what else the file says is kept.
+        devices: the devices that they describe, as Kineto's `deviceProperties`.
 
     Raises:
         InputFileError: it is larger, or holds more events, than the limits.
@@ -43,12 +45,15 @@ def retold(
     if not isinstance(events, list):
         return None
     most = limits.events(len(raw))
+    given = [event for event in events if isinstance(event, dict)]
     made: list[Event] = []
-    for event in tell([event for event in events if isinstance(event, dict)]):
+    for event in tell(given):
         made.append(event)
         if len(made) > most:
             raise limits.holds_too_many(path, Text("events"), most)
     worth = (value,) if isinstance(value, str) else value
     if not any(event.get(key) in worth for event in made):
         return None
+    if devices is not None:
+        header = {**header, "deviceProperties": list(devices(given))}
     return utf8(dumps(plain({**header, "schemaVersion": 1, "traceEvents": made})))

@@ -25,7 +25,7 @@ _COMMAND = (
 )
 _GPU = 2
 _LARGEST = 2**62
-_COPY = re.compile(r"(H)OST_TO_(D)EVICE|(D)EVICE_TO_(H)OST|(D)EVICE_TO_(D)EVICE")
+_COPY = re.compile(r"([HDP])(?:ost|evice)?(?:_to_|to|2)([HDP])(?:ost|evice)?(?![a-z])", re.I)
 
 
 def is_rocprof(head: bytes) -> bool:
@@ -39,7 +39,7 @@ def as_kineto(path: Path) -> bytes:
     Raises:
         InputFileError: it has no kernels; as `retold` raises.
     """
-    found = retold(path, _told, "cat", "kernel", MARK)
+    found = retold(path, _told, "cat", "kernel", MARK, _devices)
     if found is None:
         raise InputFileError(
             Text("{path} holds no kernels that can be read.", path=path),
@@ -54,6 +54,22 @@ def _told(processes: list[Event]) -> Iterator[Event]:
         yield from _Process(process).events()
 
 
+def _devices(processes: list[Event]) -> Iterator[Event]:
+    """Of each process the GPUs, by the numbers that its events carry; of several the first's."""
+    for process in processes[:1]:
+        for number, gpu in enumerate(_gpus(process)):
+            yield {
+                "id": number,
+                "name": str(gpu.get("product_name") or ""),
+                "numSms": gpu.get("cu_count"),
+                "warpSize": gpu.get("wave_front_size"),
+            }
+
+
+def _gpus(process: Event) -> list[Event]:
+    return [each for each in _maps(process.get("agents")) if each.get("type") == _GPU]
+
+
 class _Process:
     """One process' records."""
 
@@ -61,9 +77,8 @@ class _Process:
         self._records = _map(found.get("buffer_records"))
         self._kinds = _maps(_map(found.get("strings")).get("buffer_records"))
         self._pid = _whole(_map(found.get("metadata")).get("pid")) or 0
-        gpus = [each for each in _maps(found.get("agents")) if each.get("type") == _GPU]
-        self._devices = {_handle(gpu, "id"): number for number, gpu in enumerate(gpus)}
-        self._streams: dict[int, int] = {}
+        self._devices = {_handle(gpu, "id"): number for number, gpu in enumerate(_gpus(found))}
+        self._streams: dict[tuple[str, int], int] = {}
         self._names = {
             _whole(each.get("kernel_id")): next(
                 (
@@ -106,10 +121,10 @@ class _Process:
     def _on_device(
         self, record: Event, queued: Event, category: str, name: str, device: int, said: Event
     ) -> Iterator[Event]:
+        # Without --hip-trace every stream is 0: then the queues tell what ran beside what.
         handle = _handle(record, "stream_id")
-        if handle is None:
-            handle = _handle(queued, "queue_id") or 0
-        stream = self._streams.setdefault(handle, len(self._streams))
+        key = ("stream", handle) if handle else ("queue", _handle(queued, "queue_id") or 0)
+        stream = self._streams.setdefault(key, len(self._streams))
         args = {"device": device, "stream": stream, **said}
         yield from _whole_event(record, category, name, device, stream, args)
 
@@ -118,9 +133,10 @@ _ENDS = ("dst_agent_id", "src_agent_id")
 
 
 def copy_name(operation: str) -> str:
-    """Kineto's name of a copy ("Memcpy HtoD"), by rocprofv3's ("MEMORY_COPY_HOST_TO_DEVICE")."""
+    """Kineto's name of a copy ("Memcpy HtoD"), by rocprofv3's ("MEMORY_COPY_HOST_TO_DEVICE") or
+    XLA's ("MemcpyH2D", "CopyDeviceToDevice")."""
     way = _COPY.search(operation)
-    return "Memcpy " + "to".join(filter(None, way.groups())) if way else "Memcpy"
+    return "Memcpy " + "to".join(way.groups()).upper().replace("TO", "to") if way else "Memcpy"
 
 
 def _whole_event(
