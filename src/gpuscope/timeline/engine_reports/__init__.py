@@ -15,7 +15,7 @@ from gpuscope.document.typed import MisfitError
 from gpuscope.errors import InputFileError
 from gpuscope.outside import limits
 from gpuscope.outside.plain import file_bytes
-from gpuscope.timeline.engine_reports.reports import Report
+from gpuscope.timeline.engine_reports.reports import Event, Report
 from gpuscope.timeline.types import Timeline
 
 __all__ = ["is_report", "read_report"]
@@ -49,8 +49,10 @@ def read_report(path: str | Path, *, rank: int | None = None) -> Timeline:
         raise InputFileError(Text("{path} cannot be read.", path=path), str(error)) from error
     report = next((each for each in _reports() if each.begins.match(raw)), None)
     most = limits.events(len(raw))
-    events = []
+    events: list[Event] = []
+    devices: list[Event] = []
     try:
+        devices += report.devices(raw) if report else ()
         for event in report.events(raw) if report else ():
             events.append(event)
             if len(events) > most:
@@ -69,7 +71,7 @@ def read_report(path: str | Path, *, rank: int | None = None) -> Timeline:
         )
     from gpuscope.timeline.kineto.read import read_retold
 
-    header = {"schemaVersion": 1, "deviceProperties": list(report.devices(raw))}
+    header = {"schemaVersion": 1, "deviceProperties": devices}
     text = utf8(dumps(plain({**header, "traceEvents": events})))
     found = read_retold(target, text, rank, 0)
     sources = tuple(replace(each, format=report.name) for each in found.sources)
