@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.plain import dumps
@@ -146,6 +147,8 @@ def capture_job(
         return workload
     if isinstance(workload, Program):
         return _whole_job(workload, cluster)
+    if _is_jax(workload):
+        return _jax_job(workload, cluster, options)
     if isinstance(workload, (str, TransformerSize)):
         return _named_job(workload, cluster, for_cluster(options, cluster), strict, calibration)
     if cluster.n_devices == 1 or not callable(workload):
@@ -184,6 +187,47 @@ def _named_job(
         record,
     )
     return kept
+
+
+def _is_jax(workload: object) -> bool:
+    """Whether JAX is to trace it: a file, a build function or a jitted one (JAX stays unloaded)."""
+    from gpuscope.program.jax import workload as jax_workload
+
+    if isinstance(workload, str):
+        path = workload.rpartition(":")[0] or workload
+        return path.endswith(".py") and jax_workload.is_jax_file(Path(path))
+    return jax_workload.is_jax_step(workload) or jax_workload.is_jax_build(workload)
+
+
+def _jax_job(
+    workload: Any, cluster: Cluster, options: WorkloadOptions | None
+) -> Program | RankPrograms:
+    """A JAX step as XLA compiles it for the cluster's device."""
+    from gpuscope.program.jax import workload as jax_workload
+
+    if not isinstance(workload, str):
+        return jax_workload.captured(workload, cluster)
+    from gpuscope.program.guard.elsewhere import call_elsewhere
+    from gpuscope.program.workload import WorkloadOptions, resolve
+
+    found = resolve(workload, options or WorkloadOptions(), load=False)
+    file = found.file
+    if file is None:
+        raise InvalidValueError(
+            Text("{path} is a whole script of JAX's.", path=workload),
+            Text("Its step has to be named: a function that returns it and its arguments."),
+            Text("Write: def build(): ...; return step, (state, batch)"),
+        )
+    lowered, held = call_elsewhere(
+        jax_workload.lowered_file,
+        file,
+        cluster.n_devices,
+        script=file.target,
+        guarded=not file.allow_writes,
+        shown=True,
+    )
+    program = jax_workload.program_of(lowered, cluster, found.name)
+    return program if held is None else _with_note(program, held.note)
 
 
 def _size_name(size: TransformerSize) -> str:
@@ -413,19 +457,20 @@ def capture_each(
     alone: Program | None = None
     # The largest first: what joins no process group there is the same everywhere.
     for cluster in sorted(clusters, key=lambda c: -c.n_devices):
-        key = _job_key(cluster)
+        key = _job_key(cluster, workload)
         if alone is None and key not in captured:
             found = captured[key] = capture_job(
                 workload, cluster, options, strict, given.get(cluster)
             )
-            if isinstance(found, Program) and len(captured) == 1:
+            if isinstance(found, Program) and len(captured) == 1 and len(key) == 2:
                 alone = found
-    return [alone or captured[_job_key(cluster)] for cluster in clusters]
+    return [alone or captured[_job_key(cluster, workload)] for cluster in clusters]
 
 
-def _job_key(cluster: Cluster) -> tuple[int, int]:
-    """What a capture depends on of a cluster."""
-    return cluster.n_devices, cluster.devices_per_node
+def _job_key(cluster: Cluster, workload: object = None) -> tuple[int, ...] | tuple[int, int, str]:
+    """What a capture depends on of a cluster; XLA compiles for a device."""
+    key = cluster.n_devices, cluster.devices_per_node
+    return (*key, cluster.device.id) if _is_jax(workload) else key
 
 
 def for_cluster(options: WorkloadOptions | None, cluster: Cluster) -> WorkloadOptions | None:

@@ -18,7 +18,7 @@ from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
 from gpuscope.hardware import Calibration, Cluster, Device, Distance, calibration_for
-from gpuscope.program.types import WHOLE_STEP, Op, ProcessGroup, Program, TensorSpec
+from gpuscope.program.types import WHOLE_STEP, XLA, Op, ProcessGroup, Program, TensorSpec
 
 _L2_SHARE = 0.75
 """Share of the L2 that data survives in: the rest is lost to conflicts and to other traffic."""
@@ -153,7 +153,11 @@ def cost_program(
         device_spread = constants.spread("device.scale")
     if host.compiled.active:
         device_spread = hypot(device_spread, COMPILED_SPREAD)
-    if program.engine:
+    if program.engine == XLA:
+        from gpuscope.cost.host_xla import SPREAD
+
+        device_spread = hypot(device_spread, SPREAD)
+    elif program.engine:
         from gpuscope.program.onnx.engines import engine_named
 
         device_spread = hypot(device_spread, engine_named(program.engine).spread)

@@ -129,7 +129,7 @@ def fused(work: Work) -> tuple[Kernel, ...]:
     main = kernel(
         work,
         Launch(
-            _name(operators, kind),
+            str(args.get("kernel") or _name(operators, kind)),
             "fused",
             read.cold,
             read.hot,

@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING
 from gpuscope.cost.host_compiled import CompiledHost
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
-from gpuscope.program.types import Op, Program
+from gpuscope.program.types import XLA, Op, Program
 
 if TYPE_CHECKING:
     from gpuscope.cost.host_engine import EngineHost
+    from gpuscope.cost.host_xla import XlaHost
 
 _CLASS_BY_WORD: tuple[tuple[str, str], ...] = (
     ("c10d", "collective"),
@@ -130,8 +131,12 @@ class HostModel:
         self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s")
         self._known: dict[tuple[str, int], float] = {}
         self._lone = _lone_views(program)
-        self._engine: EngineHost | None = None
-        if program.engine:
+        self._engine: EngineHost | XlaHost | None = None
+        if program.engine == XLA:
+            from gpuscope.cost.host_xla import XlaHost
+
+            self._engine = XlaHost(self.launch_s * self.scale, self.scale)
+        elif program.engine:
             from gpuscope.cost.host_engine import EngineHost
 
             self._engine = EngineHost(program.engine, self.launch_s * self.scale)

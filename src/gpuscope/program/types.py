@@ -77,6 +77,9 @@ FUSED = "gpuscope::fused"
 WHOLE_STEP = "whole step"
 """`Program.compiled` where the device's own compiler makes one graph of a step (XLA and kin)."""
 
+XLA = "xla"
+"""`Program.engine` of what XLA compiled."""
+
 RETURNED = "gpuscope::returned"
 """Mark of what a compiled call returned that could get a gradient."""
 
@@ -353,7 +356,8 @@ class Program:
         mesh: the largest device mesh that the code made, () without one.
         graph_breaks: where compiled code goes back to Python, () where nothing is compiled.
         printed: what a script that is its own step printed; None for others.
-        engine: what runs it in PyTorch's place, see `gpuscope.program.onnx.engines`; "": PyTorch.
+        engine: what runs it in PyTorch's place, see `gpuscope.program.onnx.engines`, or `XLA`;
+            "": PyTorch.
     """
 
     name: str
