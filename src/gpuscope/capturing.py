@@ -203,10 +203,13 @@ def _jax_job(
     workload: Any, cluster: Cluster, options: WorkloadOptions | None
 ) -> Program | RankPrograms:
     """A JAX step as XLA compiles it for the cluster's device."""
+    from gpuscope.hardware.xla_target import target_config
     from gpuscope.program.jax import workload as jax_workload
+    from gpuscope.program.jax.compiling import Target
 
+    target = Target(target_config(cluster.device), cluster.n_devices, cluster.devices_per_node)
     if not isinstance(workload, str):
-        return jax_workload.captured(workload, cluster)
+        return jax_workload.captured(workload, target)
     from gpuscope.program.guard.elsewhere import call_elsewhere
     from gpuscope.program.workload import WorkloadOptions, resolve
 
@@ -226,7 +229,7 @@ def _jax_job(
         guarded=not file.allow_writes,
         shown=True,
     )
-    program = jax_workload.program_of(lowered, cluster, found.name)
+    program = jax_workload.program_of(lowered, target, found.name)
     return program if held is None else _with_note(program, held.note)
 
 
@@ -457,19 +460,24 @@ def capture_each(
     alone: Program | None = None
     # The largest first: what joins no process group there is the same everywhere.
     for cluster in sorted(clusters, key=lambda c: -c.n_devices):
-        key = _job_key(cluster, workload)
+        key = _capture_key(workload, cluster)
         if alone is None and key not in captured:
             found = captured[key] = capture_job(
                 workload, cluster, options, strict, given.get(cluster)
             )
             if isinstance(found, Program) and len(captured) == 1 and len(key) == 2:
                 alone = found
-    return [alone or captured[_job_key(cluster, workload)] for cluster in clusters]
+    return [alone or captured[_capture_key(workload, cluster)] for cluster in clusters]
 
 
-def _job_key(cluster: Cluster, workload: object = None) -> tuple[int, ...] | tuple[int, int, str]:
-    """What a capture depends on of a cluster; XLA compiles for a device."""
-    key = cluster.n_devices, cluster.devices_per_node
+def _job_key(cluster: Cluster) -> tuple[int, int]:
+    """What a capture depends on of a cluster."""
+    return cluster.n_devices, cluster.devices_per_node
+
+
+def _capture_key(workload: object, cluster: Cluster) -> tuple[object, ...]:
+    """The same with the device for which XLA compiles, where it does."""
+    key = _job_key(cluster)
     return (*key, cluster.device.id) if _is_jax(workload) else key
 
 

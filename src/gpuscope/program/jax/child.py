@@ -10,16 +10,11 @@ import os
 import sys
 from pathlib import Path
 
-from gpuscope.atomic import write_atomically
-
 __all__ = ["main"]
 
 
 def main(folder: Path) -> None:
-    """Compile `module.mlirbc` as `request.json` says; the answer is `answer.json`.
-
-    What XLA writes of its own accord goes to `dump/`: the buffers' places and the thunks.
-    """
+    """Compile `module.mlirbc` as `request.json` says; the answer is `answer.json`."""
     asked = json.loads((folder / "request.json").read_text("utf-8"))
     os.environ["JAX_PLATFORMS"] = "cuda"
     os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"] = "1"
@@ -46,14 +41,13 @@ def main(folder: Path) -> None:
         env_options_overrides={
             "xla_gpu_autotune_level": 0,  # it would run candidates
             "xla_backend_optimization_level": 0,  # of the code in kernels, which nobody runs
-            "xla_dump_to": str(folder / "dump"),
         },
     )
     options.executable_build_options.use_spmd_partitioning = True
     options.executable_build_options.use_shardy_partitioner = asked["shardy"]
     with mlir.make_ir_context():
         module = ir.Module.parse((folder / "module.mlirbc").read_bytes())
-        executable = devices[0].client.compile(  # type: ignore[attr-defined]
+        executable = devices[0].client.compile(
             module, xla_client.DeviceList(tuple(devices)), options
         )
     memory = executable.get_compiled_memory_stats()
@@ -62,7 +56,7 @@ def main(folder: Path) -> None:
         "hlo": executable.hlo_modules()[0].to_string(),
         "memory": {name: getattr(memory, f"{name}_size_in_bytes") for name in names},
     }
-    write_atomically(folder / "answer.json", json.dumps(answer))
+    (folder / "answer.json").write_text(json.dumps(answer), "utf-8")
 
 
 if __name__ == "__main__":

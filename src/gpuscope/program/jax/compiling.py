@@ -7,6 +7,7 @@ a GPU (which kernel of a product is quickest) is left to gpuscope's own models.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -20,15 +21,28 @@ from pathlib import Path
 from gpuscope import children
 from gpuscope.document.text import Text
 from gpuscope.errors import MissingPackageError, WorkloadError
-from gpuscope.hardware import Cluster
 from gpuscope.program.jax.lowering import Lowered
-from gpuscope.program.jax.target import target_config
 
-__all__ = ["Compiled", "compiled"]
+__all__ = ["Compiled", "Target", "compiled"]
 
 _LONGEST_S = 1800.0
 
 _PLUGINS = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What XLA compiles for.
+
+    Attributes:
+        description: the device, see `gpuscope.hardware.xla_target`.
+        devices: GPUs of the job.
+        node: GPUs of a node.
+    """
+
+    description: str
+    devices: int = 1
+    node: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +53,6 @@ class Compiled:
         hlo: the optimised, scheduled module's text.
         argument_bytes, output_bytes, alias_bytes, temp_bytes: of the buffers; an output that has a
             donated argument's memory is counted in `alias_bytes`, too.
-        thunks: XLA's list of what the host launches, indented by what holds what; "" where this
-            version does not write it.
     """
 
     hlo: str
@@ -48,29 +60,27 @@ class Compiled:
     output_bytes: int
     alias_bytes: int
     temp_bytes: int
-    thunks: str = ""
 
 
-def compiled(lowered: Lowered, cluster: Cluster) -> Compiled:
-    """Have XLA compile a module for one GPU of a cluster.
+def compiled(lowered: Lowered, target: Target) -> Compiled:
+    """Have XLA compile a module.
 
     Args:
-        lowered: the module; it may have fewer partitions than the cluster has GPUs.
-        cluster: what it is compiled for.
+        lowered: the module.
+        target: what it is compiled for.
 
     Raises:
         MissingPackageError: the plugin is not installed.
-        UnsupportedError: no GPU of XLA's.
         WorkloadError: XLA refused the module.
     """
     _check_plugin()
-    nodes = -(-lowered.devices // cluster.devices_per_node)
+    nodes = -(-lowered.devices // target.node)
     each = -(-lowered.devices // nodes)
     request = {"topology": f"1x{nodes}x{each}", "shardy": b"sdy" in lowered.module}
     with tempfile.TemporaryDirectory(prefix="gpuscope-xla-") as name:
         folder = Path(name)
         (folder / "module.mlirbc").write_bytes(lowered.module)
-        (folder / "target.txtpb").write_text(target_config(cluster.device), "utf-8")
+        (folder / "target.txtpb").write_text(target.description, "utf-8")
         (folder / "request.json").write_text(json.dumps(request), "utf-8")
         ran = subprocess.run(
             children.python("gpuscope.program.jax.child", str(folder)),
@@ -80,17 +90,14 @@ def compiled(lowered: Lowered, cluster: Cluster) -> Compiled:
             check=False,
         )
         answer = folder / "answer.json"
-        if not answer.is_file():
+        if ran.returncode or not answer.is_file():
             raise _refused(lowered, ran.stderr.decode("utf-8", "replace"))
         read: Mapping[str, object] = json.loads(answer.read_text("utf-8"))
         memory = read["memory"]
         assert isinstance(memory, dict)
-        dumped = sorted((folder / "dump").glob("*thunk_sequence_after_thunk_passes.txt"))
-        thunks = dumped[0].read_text("utf-8", "replace") if dumped else ""
         return Compiled(
             str(read["hlo"]),
             *(int(memory[name]) for name in ("argument", "output", "alias", "temp")),
-            thunks,
         )
 
 
@@ -111,10 +118,8 @@ def _check_plugin() -> None:
 def _refused(lowered: Lowered, said: str) -> WorkloadError:
     lines = [line for line in said.splitlines() if re.search(r"Error|INVALID|FAILED|Check", line)]
     why = (lines or said.strip().splitlines() or [""])[-1][:300]
-    try:
+    with contextlib.suppress(PackageNotFoundError):
         why = f"{why} (jax {version('jax')}, jaxlib {version('jaxlib')})"
-    except PackageNotFoundError:
-        pass
     return WorkloadError(
         Text("XLA cannot compile {name} for this device.", name=lowered.name),
         why,

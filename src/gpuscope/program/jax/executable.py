@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
 from gpuscope.program.jax.compiling import Compiled
 from gpuscope.program.jax.hlo import parse
 from gpuscope.program.jax.lowering import Argument, Lowered
-from gpuscope.program.jax.walk import Walk
+from gpuscope.program.jax.walk import Value, Walk
 from gpuscope.program.types import XLA, Category, MeshDimension, Op, Program, Storage
 
 __all__ = ["as_program"]
@@ -45,34 +46,33 @@ def as_program(compiled: Compiled, lowered: Lowered, name: str) -> Program:
     donated = dict(module.aliases)
     for given in entry.parameters:
         about = _about(lowered.arguments, given.parameter)
-        storages = [
+        buffers = [
             walk.buffer(array.nbytes, _category(about, array.dtype), about.name or "input", -1)
             for array in given.arrays
         ]
-        from gpuscope.program.jax.walk import Value
-
-        walk.values[given.name] = tuple(map(Value, given.arrays, storages))
-    given_storages = [walk.values[each.name][0].storage for each in entry.parameters]
-    places = sum(len(a) for a in ([1] * len(entry.root.arrays),)) or 1
+        walk.values[given.name] = tuple(map(Value, given.arrays, buffers))
+    places = [walk.values[each.name][0].storage for each in entry.parameters]
     results: list[int | None] = [
-        given_storages[donated[n]] if n in donated else None for n in range(places)
+        places[donated[n]] if n in donated else None for n in range(max(1, len(entry.root.arrays)))
     ]
-    for storage in given_storages:
+    for storage in places:
         walk.buffers[storage].kept = True
-    walk.emit("xla::execute", (), (), {"arrays": lowered.results + len(lowered.arguments)}, view=True)
+    arrays = lowered.results + len(lowered.arguments)
+    walk.emit("xla::execute", (), (), {"arrays": arrays}, view=True)
     walk.begin_round()
     walk.place_results(entry, results)
     for value in walk.run(entry):
         if value.storage >= 0:
             walk.buffers[value.storage].kept = True
     ops = _graphed(walk.ops)
-    storages = walk.storages()
-    storages += _rest(storages, len(ops), compiled.temp_bytes)
+    storages = _settled(walk.storages(), len(ops), compiled.temp_bytes)
     highest = any(op.args.get("precision") == "highest" for op in ops)
     trains = any(op.phase == "backward" for op in ops)
+    if not trains:
+        ops = [replace(op, phase="forward") for op in ops]
     return Program(
         name=name,
-        ops=tuple(op if trains or op.phase != "optimizer" else replace(op, phase="forward") for op in ops),
+        ops=tuple(ops),
         storages=storages,
         parameters=_count(lowered, storages),
         assumptions=(*_ASSUMED, *walk.notes, _memory(compiled)),
@@ -165,18 +165,28 @@ def _graphed(ops: Sequence[Op]) -> list[Op]:
     return made
 
 
-def _rest(storages: Sequence[Storage], ops: int, temp_bytes: int) -> tuple[Storage, ...]:
-    """What XLA's block for temporaries has beyond what is alive in it at its fullest."""
+def _settled(storages: Sequence[Storage], ops: int, temp_bytes: int) -> tuple[Storage, ...]:
+    """The memory as XLA lays it out: results and temporaries are one block each from the start.
+
+    What the block of temporaries has beyond what is alive in it at its fullest is told as its own.
+    Where it has less (XLA puts several things in one place, in a result's, too), each thing in it
+    is counted with its share.
+    """
+    temporary = {each.id for each in storages if each.born >= 0 and each.died is not None}
     change = [0] * (ops + 2)
     for each in storages:
-        if each.born >= 0 and each.died is not None:
+        if each.id in temporary and each.died is not None:
             change[each.born] += each.nbytes
             change[each.died] -= each.nbytes
-    alive = most = 0
-    for delta in change:
-        alive += delta
-        most = max(most, alive)
-    if most >= temp_bytes or not ops:
-        return ()
+    most = max(accumulate(change))
+    share = min(1.0, temp_bytes / most) if most else 1.0
+    found = tuple(
+        replace(each, nbytes=int(each.nbytes * share))
+        if each.id in temporary
+        else replace(each, born=min(each.born, 0))
+        for each in storages
+    )
+    if most >= temp_bytes:
+        return found
     label = "XLA's block of temporaries"
-    return (Storage(len(storages), temp_bytes - most, "workspace", 0, ops, "", label),)
+    return (*found, Storage(len(found), temp_bytes - most, "temporary", 0, ops, "", label))

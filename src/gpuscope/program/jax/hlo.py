@@ -307,7 +307,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _lines(lines: list[str]) -> dict[int, str]:
-    """"file.py:12" of each stack frame, from the tables before the computations."""
+    """ "file.py:12" of each stack frame, from the tables before the computations."""
     files: dict[int, str] = {}
     places: dict[int, str] = {}
     frames: dict[int, str] = {}

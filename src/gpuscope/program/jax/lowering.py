@@ -9,17 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from gpuscope.document.text import Text
-from gpuscope.errors import (
-    GpuscopeError,
-    InvalidValueError,
-    MissingPackageError,
-    WorkloadError,
-)
+from gpuscope.errors import GpuscopeError, InvalidValueError, MissingPackageError, WorkloadError
 
 __all__ = ["Argument", "Lowered", "check_installed", "is_jitted", "lower", "lower_build"]
 
@@ -197,10 +192,8 @@ def _host_devices(devices: int) -> None:
     import jax
 
     if devices > 1:
-        try:
+        with suppress(RuntimeError, AttributeError):  # it has begun
             jax.config.update("jax_num_cpu_devices", devices)
-        except (RuntimeError, AttributeError):
-            pass  # it has begun
     os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     jax.config.update("jax_platforms", "cpu")
     if len(jax.devices("cpu")) < devices:

@@ -69,9 +69,10 @@ def instruction(*opcodes: str) -> Callable[[Emitter], Emitter]:
 
 
 FREE = frozenset(
-    ("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "after-all")
-    + ("add-dependency", "opt-barrier", "partition-id", "replica-id", "copy-done")
-    + ("async-update", "domain")
+    (
+        "parameter constant get-tuple-element tuple bitcast after-all add-dependency "
+        "opt-barrier partition-id replica-id copy-done async-update domain"
+    ).split()
 )
 """Opcodes without a kernel: names for memory that is there."""
 
@@ -85,7 +86,6 @@ class Walk:
 
     Attributes:
         module: what is walked.
-        graphs: how many of the instructions of a name a command buffer holds, by name.
         world: ranks of the job.
         ops, buffers, groups: what was found so far.
         notes: what the reader should know.
@@ -118,7 +118,9 @@ class Walk:
         """The arrays that an instruction takes, tuples flattened."""
         return tuple(value for name in given.operands for value in self.values.get(name, ()))
 
-    def result(self, given: Instruction, arrays: Sequence[Array] | None = None) -> tuple[Value, ...]:
+    def result(
+        self, given: Instruction, arrays: Sequence[Array] | None = None
+    ) -> tuple[Value, ...]:
         """Memory for an instruction's result."""
         made = []
         for number, array in enumerate(given.arrays if arrays is None else arrays):
@@ -294,9 +296,7 @@ class Walk:
                     define(*inner[number], storage)
             elif given.opcode == "get-tuple-element":
                 define(given.operands[0], int(given.attributes.get("index", "0")), storage)
-            elif given.opcode in FREE or given.opcode.endswith("-done"):
-                define(given.operands[0], number, storage)
-            elif given.opcode == "while":
+            elif given.opcode in FREE or given.opcode.endswith("-done") or given.opcode == "while":
                 define(given.operands[0], number, storage)
             else:
                 self.wanted[name, number] = storage
@@ -370,8 +370,10 @@ def _family(key: str) -> str:
 _WRAPPED = re.compile(r"^(?:jvp|transpose|vmap|remat|checkpoint|shard_map)\((.*)\)$")
 
 _PLUMBING = frozenset(
-    ("while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "pjit")
-    + ("custom_vjp_call", "custom_jvp_call", "shard_map", "remat", "branch_0_fun", "main")
+    (
+        "while body cond closed_call checkpoint rematted_computation pjit custom_vjp_call "
+        "custom_jvp_call shard_map remat branch_0_fun main"
+    ).split()
 )
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.hardware import Cluster
 from gpuscope.program.jax.lowering import Lowered
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 
 if TYPE_CHECKING:
+    from gpuscope.program.jax.compiling import Target
     from gpuscope.program.models.user_file import UserBuild
 
 __all__ = ["captured", "is_jax_build", "is_jax_file", "is_jax_step", "lowered_file"]
@@ -63,12 +63,12 @@ def is_jax_step(workload: object) -> bool:
     return is_jitted(workload) and type(workload).__module__.startswith("jax")
 
 
-def captured(workload: Any, cluster: Cluster) -> Program | RankPrograms:
+def captured(workload: Any, target: Target) -> Program | RankPrograms:
     """Lower, compile and read a JAX step of this process.
 
     Args:
         workload: a build function, or a pair of a jitted function and its arguments.
-        cluster: what it is compiled for.
+        target: what it is compiled for.
 
     Raises:
         InvalidValueError: a jitted function without its arguments.
@@ -78,7 +78,7 @@ def captured(workload: Any, cluster: Cluster) -> Program | RankPrograms:
 
     if isinstance(workload, tuple):
         function, arguments = workload
-        lowered = lowering.lower(function, tuple(arguments), cluster.n_devices)
+        lowered = lowering.lower(function, tuple(arguments), target.devices)
     elif is_jax_step(workload):
         name = getattr(workload, "__name__", "step")
         raise InvalidValueError(
@@ -87,8 +87,8 @@ def captured(workload: Any, cluster: Cluster) -> Program | RankPrograms:
             Text("Write: gs.predict(({name}, (argument, ...)), on=...)", name=name),
         )
     else:
-        lowered = lowering.lower_build(workload, cluster.n_devices)
-    return program_of(lowered, cluster, lowered.name)
+        lowered = lowering.lower_build(workload, target.devices)
+    return program_of(lowered, target, lowered.name)
 
 
 def lowered_file(build: UserBuild, devices: int) -> Lowered:
@@ -99,18 +99,18 @@ def lowered_file(build: UserBuild, devices: int) -> Lowered:
     return lower_build(made, devices)
 
 
-def program_of(lowered: Lowered, cluster: Cluster, name: str) -> Program | RankPrograms:
+def program_of(lowered: Lowered, target: Target, name: str) -> Program | RankPrograms:
     """Have XLA compile what was lowered, and read it.
 
     Args:
         lowered: the module.
-        cluster: what it is compiled for.
+        target: what it is compiled for.
         name: what the user calls it.
     """
     from gpuscope.program.jax.compiling import compiled
     from gpuscope.program.jax.executable import as_program
 
-    program = as_program(compiled(lowered, cluster), lowered, name)
+    program = as_program(compiled(lowered, target), lowered, name)
     if lowered.devices == 1:
         return program
     program = replace(program, world_size=lowered.devices)

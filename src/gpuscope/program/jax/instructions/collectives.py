@@ -40,8 +40,10 @@ def asynchronous(walk: Walk, given: Instruction) -> None:
     if given.opcode.endswith("-done"):
         made = walk.values.get(given.operands[0], ())
         walk.values[given.name] = made
-        if made and any(op.outputs and op.group >= 0 and op.outputs[0].storage == made[0].storage
-                        for op in walk.ops):
+        if made and any(
+            op.outputs and op.group >= 0 and op.outputs[0].storage == made[0].storage
+            for op in walk.ops
+        ):
             _done(walk, made)
         return
     opcode, inner = given.opcode.removesuffix("-start"), given
@@ -62,9 +64,7 @@ def asynchronous(walk: Walk, given: Instruction) -> None:
         _done(walk, made)
 
 
-def _start(
-    walk: Walk, given: Instruction, opcode: str, inner: Instruction
-) -> tuple[Value, ...]:
+def _start(walk: Walk, given: Instruction, opcode: str, inner: Instruction) -> tuple[Value, ...]:
     operands = walk.operands(given)
     count = len(operands)
     # A start's result names its operands, too, and what it keeps: its results follow them.
@@ -110,9 +110,8 @@ def ranks_of(given: Instruction, world: int) -> tuple[int, ...]:
             ids = ids.transpose([int(n) for n in re.findall(r"\d+", turned)])
         ids = ids.reshape([int(n) for n in re.findall(r"\d+", shape)])
         return tuple(int(n) for n in next(row for row in ids if 0 in row))
-    groups = [
-        tuple(int(n) for n in re.findall(r"\d+", each)) for each in re.findall(r"\{([\d, ]+)\}", text)
-    ]
+    listed = re.findall(r"\{([\d, ]+)\}", text)
+    groups = [tuple(int(n) for n in re.findall(r"\d+", each)) for each in listed]
     return next((each for each in groups if 0 in each), tuple(range(world)))
 
 

@@ -38,21 +38,28 @@ _NAMES = {
 """XLA's opcodes as `gpuscope.cost.fused` counts their instructions."""
 
 _NOTHING = frozenset(
-    ("parameter", "constant", "bitcast", "broadcast", "get-tuple-element", "tuple", "reshape")
-    + ("slice", "iota", "transpose", "copy", "dynamic-update-slice", "scatter")
+    (
+        "parameter constant bitcast broadcast get-tuple-element tuple reshape slice iota "
+        "transpose copy dynamic-update-slice scatter"
+    ).split()
 )
 """Opcodes that are loads, stores or index arithmetic."""
 
 _UPDATED = frozenset(("dynamic-update-slice", "scatter"))
 
+_WHOLE = frozenset("tuple concatenate dynamic-update-slice scatter sort dot convolution".split())
+"""Opcodes that read all of their operands, whatever is wanted of them."""
+
 _ALIGNED = 8
 """Elements of a row that XLA's threads load at once."""
 
-_SINGLE = (
-    ("copy", "transpose", "broadcast", "iota", "reduce", "convert", "slice", "pad", "concatenate")
-    + ("dynamic-slice", "dynamic-update-slice", "gather", "select", "reverse", "reduce-window")
-    + ("add", "multiply", "subtract", "divide", "compare", "scatter", "select-and-scatter", "map")
-    + ("copy-start", "exponential", "tanh", "maximum", "minimum", "and", "or", "not", "negate")
+_SINGLE = tuple(
+    (
+        "copy transpose broadcast iota reduce convert slice pad concatenate dynamic-slice "
+        "dynamic-update-slice gather select reverse reduce-window add multiply subtract "
+        "divide compare scatter select-and-scatter map copy-start exponential tanh "
+        "maximum minimum and or not negate"
+    ).split()
 )
 
 
@@ -123,9 +130,7 @@ def facts(
     }
 
 
-def _loops(
-    body: Computation, outputs: Sequence[TensorSpec], looped: bool
-) -> tuple[int, int, str]:
+def _loops(body: Computation, outputs: Sequence[TensorSpec], looped: bool) -> tuple[int, int, str]:
     """Rows, columns, and which of them are reduced: by the largest reduction in it.
 
     In a loop fusion each thread reduces what its own element needs.
@@ -154,37 +159,46 @@ def _demand(body: Computation) -> dict[str, int]:
     """Elements of each value that the kernel computes or reads, from its results backwards."""
     by_name, root = body.by_name, body.root
     wanted = {root.name: root.array.numel}
+    in_place = {each.name for each in _results(body) if each.opcode in _UPDATED}
     for each in reversed(body.instructions):
         own = wanted.get(each.name, 0)
         for place, name in enumerate(each.operands):
             given = by_name.get(name)
             if given is not None:
-                more = _asked(each, place, own, given, by_name)
+                kept = place == 0 and each.name in in_place
+                more = _updated(each, given, by_name) if kept else _asked(each, own, given)
                 wanted[name] = min(given.array.numel, wanted.get(name, 0) + more)
     return wanted
 
 
-def _asked(
-    user: Instruction,
-    place: int,
-    own: int,
-    given: Instruction,
-    by_name: Mapping[str, Instruction],
-) -> int:
+def _updated(user: Instruction, given: Instruction, by_name: Mapping[str, Instruction]) -> int:
+    """Elements that an update in place reads of what it updates."""
+    if user.opcode == "dynamic-update-slice":
+        return 0  # what is not updated stays as it is
+    update = by_name.get(user.operands[-1])
+    return update.array.numel if update else given.array.numel
+
+
+def _asked(user: Instruction, own: int, given: Instruction) -> int:
     """Elements of an operand that an instruction wants for so many of its own."""
     whole = given.array.numel
-    if user.opcode in ("tuple", "concatenate"):
-        return whole
-    if place == 0 and user.opcode in _UPDATED:
-        if user.opcode == "dynamic-update-slice":
-            return 0  # what is not updated stays as it is
-        update = by_name.get(user.operands[-1])
-        return update.array.numel if update else whole
-    if user.opcode in ("dynamic-update-slice", "scatter", "sort", "dot", "convolution"):
+    if user.opcode in _WHOLE:
         return whole
     if user.opcode in ("reduce", "reduce-window", "select-and-scatter"):
         return min(whole, max(own, own * whole // max(1, user.array.numel)))
     return min(own, whole)
+
+
+def _results(body: Computation) -> list[Instruction]:
+    """What makes each of a computation's results, changes of format stepped over."""
+    by_name, root = body.by_name, body.root
+    found = []
+    for name in root.operands if root.opcode == "tuple" else (root.name,):
+        given = by_name[name]
+        while given.opcode in ("bitcast", "convert", "copy") and given.operands[0] in by_name:
+            given = by_name[given.operands[0]]
+        found.append(given)
+    return found
 
 
 def _reads(body: Computation, operands: Sequence[Value]) -> list[TensorSpec]:
@@ -202,16 +216,11 @@ def _reads(body: Computation, operands: Sequence[Value]) -> list[TensorSpec]:
 
 def _writes(body: Computation, made: Sequence[Value]) -> list[TensorSpec]:
     """The results as the kernel writes them: of one that is updated in place, the update."""
-    by_name, root = body.by_name, body.root
-    names = root.operands if root.opcode == "tuple" else (root.name,)
     specs = []
-    for number, value in enumerate(made):
-        given = by_name.get(names[number]) if number < len(names) else None
-        while given is not None and given.opcode in ("bitcast", "convert", "copy"):
-            given = by_name.get(given.operands[0]) if given.operands else None
+    for value, given in zip(made, _results(body), strict=False):
         update = None
-        if given is not None and given.opcode in ("dynamic-update-slice", "scatter"):
+        if given.opcode in _UPDATED:
             place = 1 if given.opcode == "dynamic-update-slice" else -1
-            update = by_name.get(given.operands[place])
+            update = body.by_name.get(given.operands[place])
         specs.append(value.spec if update is None else value.read(update.array.numel))
     return specs

@@ -70,8 +70,8 @@ def convolution(walk: Walk, given: Instruction) -> None:
         args["output_mask"] = (False, True, False)
         walk.emit("aten::convolution_backward", inputs, (w, *rest), args)
     else:
-        inputs = _permuted(first, x_order), _permuted(second, w_order)
-        walk.emit("aten::convolution", inputs, (_permuted(result, y_order), *rest), args)
+        sides = _permuted(first, x_order), _permuted(second, w_order)
+        walk.emit("aten::convolution", sides, (_permuted(result, y_order), *rest), args)
 
 
 def _heads(value: Value, heads: int) -> TensorSpec:

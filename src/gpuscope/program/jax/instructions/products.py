@@ -8,18 +8,30 @@ product is costed as the library's, and what a large one had taken in as a kerne
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
-from gpuscope.program.jax.hlo import Computation, Instruction
+from gpuscope.program.jax.hlo import Array, Computation, Instruction
 from gpuscope.program.jax.walk import Value, Walk, instruction
 from gpuscope.program.types import FUSED, TensorSpec
 
 __all__ = ["dot_specs", "fused_product"]
 
-_APART = 256
-"""Rows and columns from which cuBLAS is taken to win, so that what was fused runs apart."""
+_APART = {"float32": 300.0}
+_APART_HALF = 600.0
+"""FLOPs of a product for each byte that kernels of their own would move for what it had taken in,
+from which cuBLAS with those kernels is taken to win against a Triton kernel of the whole: that one
+is taken to need a quarter longer for the product, at 650 TFLOP/s (TF32: 325) and 4 TB/s. The same
+balance holds within a third on other NVIDIA GPUs. A judgement."""
 
-_LIGHT = frozenset(("parameter", "constant", "bitcast", "get-tuple-element", "tuple", "dot"))
+_LIGHT = frozenset(
+    (
+        "parameter constant bitcast get-tuple-element tuple dot transpose copy reshape broadcast "
+        "slice dynamic-slice"
+    ).split()
+)
+"""What a library's product does on its way: it reads a matrix in any order."""
 
 
 def fused_product(walk: Walk, given: Instruction, body: Computation) -> None:
@@ -30,25 +42,53 @@ def fused_product(walk: Walk, given: Instruction, body: Computation) -> None:
     )
     by_name = body.by_name
     sides = [_source(by_name, name, operands) for name in dot.operands[:2]]
-    apart = min(dot.array.numel // max(dot.array.shape[-1:] or (1,)), *dot.array.shape[-1:]) >= _APART
-    left, right = (
-        _prepared(walk, body, name, side, apart)
-        for name, side in zip(dot.operands[:2], sides, strict=True)
-    )
     results = walk.result(given)
-    made, rest = results[0], [each for each in body.instructions if _later(body, dot, each)]
-    if rest and apart:
-        made = Value(dot.array, walk.buffer(dot.array.nbytes, "temporary", "dot"))
+    rest = [each for each in body.instructions if _later(body, dot, each)]
+    chains = [_chain(by_name, name) for name in dot.operands[:2]]
+    apart = _apart(by_name, dot, chains, sides, results if rest else ())
+    left, right = (
+        _prepared(walk, by_name[name].array, name, chain if apart else [], side)
+        for name, chain, side in zip(dot.operands[:2], chains, sides, strict=True)
+    )
+    split = bool(rest) and apart
+    into = walk.buffer(0, "temporary", "dot") if split else results[0].storage
+    made = Value(dot.array if split else replace(dot.array, dtype=results[0].array.dtype), into)
     a, b, c = dot_specs(dot, left, right, made)
     walk.emit("aten::bmm" if len(c.shape) == 3 else "aten::mm", (a, b), (c,), _arguments(dot))
-    if rest and apart:
+    if split:
         others = [v.spec for v in operands.values() if v not in sides]
         _epilogue(walk, given, rest, [made.spec, *others], [each.spec for each in results])
 
 
-def _source(
-    by_name: dict[str, Instruction], name: str, operands: dict[str, Value]
-) -> Value | None:
+def _apart(
+    by_name: Mapping[str, Instruction],
+    dot: Instruction,
+    chains: Sequence[list[str]],
+    sides: Sequence[Value | None],
+    results: Sequence[Value],
+) -> bool:
+    """Whether what a product has taken in is taken to run in kernels of its own."""
+    moved = 2.0 * dot.array.nbytes if results else 0.0
+    for name, chain, side in zip(dot.operands, chains, sides, strict=False):
+        if chain and side is not None:
+            moved += side.array.nbytes + by_name[name].array.nbytes
+    if not moved:
+        return False
+    left = by_name[dot.operands[0]].array
+    depth = prod(left.shape[d] for d in dot.integers("lhs_contracting_dims"))
+    return 2.0 * dot.array.numel * depth > moved * _APART.get(left.dtype, _APART_HALF)
+
+
+def _chain(by_name: Mapping[str, Instruction], name: str) -> list[str]:
+    """What is computed between the fusion's operand and a side of its product."""
+    found, at = [], by_name[name]
+    while at.operands:
+        found.append(at.opcode)
+        at = by_name[at.operands[0]]
+    return [opcode for opcode in found if opcode not in _LIGHT]
+
+
+def _source(by_name: dict[str, Instruction], name: str, operands: dict[str, Value]) -> Value | None:
     """The fusion's operand that a side of the product comes from, where it is one."""
     while name not in operands:
         given = by_name.get(name)
@@ -58,24 +98,12 @@ def _source(
     return operands[name]
 
 
-def _prepared(
-    walk: Walk, body: Computation, name: str, source: Value | None, apart: bool
-) -> Value:
+def _prepared(walk: Walk, side: Array, name: str, chain: list[str], source: Value | None) -> Value:
     """A side of the product in memory: as it is, or written by a kernel of its own."""
-    by_name = body.by_name
-    side = by_name[name].array
-    storage = -1 if source is None else source.storage
-    chain, at = [], by_name[name]
-    while at.operands:
-        chain.append(at.opcode)
-        at = by_name[at.operands[0]]
-    heavy = [opcode for opcode in chain if opcode not in _LIGHT]
-    if not apart or not heavy or source is None:
-        return Value(side, storage)
-    written = Value(side, walk.buffer(side.nbytes, "temporary", "operand"))
-    walk.emit(
-        FUSED, [source.spec], [written.spec], _elementwise(name, heavy, side.numel)
-    )
+    if not chain or source is None:
+        return Value(side, -1 if source is None else source.storage)
+    written = Value(side, walk.buffer(0, "temporary", "operand"))
+    walk.emit(FUSED, [source.spec], [written.spec], _elementwise(name, chain, side.numel))
     return written
 
 
@@ -139,10 +167,7 @@ def dot_specs(
     column_major = made.array.layout[:1] not in ((), (len(made.array.shape) - 1,))
     stride = (1, m) if column_major and made.array.shape[-1] > 1 else (n, 1)
     c = TensorSpec(
-        shape,
-        (m * n, *stride) if many > 1 else stride,
-        made.array.dtype,
-        storage=made.storage,
+        shape, (m * n, *stride) if many > 1 else stride, made.array.dtype, storage=made.storage
     )
     return a, b, c
 
@@ -202,5 +227,3 @@ def library(walk: Walk, given: Instruction) -> None:
         (a, b, *(each.spec for each in others)),
         (c, *(each.spec for each in made[1:])),
     )
-
-

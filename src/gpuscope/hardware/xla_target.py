@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware import Device
+from gpuscope.hardware.device import Device
 
 __all__ = ["target_config"]
 
@@ -91,6 +91,4 @@ def _rates(clock: float) -> str:
 
     scalar = " ".join(one(*each) for each in _SCALAR)
     matrix = " ".join(one(key, 4, operations) for key, operations in _MATRIX)
-    return (
-        f"scalar_unit_description {{ {scalar} }}\n  matrix_unit_description {{ {matrix} }}"
-    )
+    return f"scalar_unit_description {{ {scalar} }}\n  matrix_unit_description {{ {matrix} }}"
