@@ -81,6 +81,16 @@ opset = [helper.make_opsetid("", 17)]
 onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), "model.onnx")
 """
 
+JAX_BUILD = """\
+import jax
+import jax.numpy as jnp
+
+
+def build():
+    step = jax.jit(lambda weight, x: jax.nn.relu(x @ weight))
+    return step, (jnp.zeros((64, 64)), jnp.zeros((8, 64)))
+"""
+
 COMMANDS = {
     "none": [
         "gpuscope devices h200",
@@ -98,6 +108,7 @@ COMMANDS = {
         "gpuscope predict model.onnx --set batch=8 --on h100",
         "gpuscope measure model.onnx --set batch=8 --device cpu",
     ],
+    "jax": ["gpuscope predict jax_step.py:build --on h100"],
     "nvidia": ["python -c 'import pynvml'", "gpuscope doctor", "gpuscope watch --once"],
     "ray": [f"gpuscope analyze {TRACE.parent} --engine ray"],
     "figures": [f"gpuscope analyze {TRACE} --figures pictures"],
@@ -145,6 +156,7 @@ def test_it_works_alone(extra: str, wheel: Path, home: Path, tmp_path: Path) -> 
     install = [str(home / "bin/pip"), "install", "-q", *constraints, named]
     subprocess.run(install, check=True)
     scripts = {"step.py": BUILD, "old.py": OLD_BENCH, "tools.py": TEN_TOOLS, "graph.py": GRAPH}
+    scripts["jax_step.py"] = JAX_BUILD
     for name, text in scripts.items():
         (tmp_path / name).write_text(text)
     kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}

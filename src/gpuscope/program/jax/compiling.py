@@ -127,4 +127,4 @@ def _refused(lowered: Lowered, said: str) -> WorkloadError:
     )
 
 
-_INSTALL = 'pip install -U "gpuscope[jax]"'
+_INSTALL = 'pip install "gpuscope[jax]"'

@@ -47,7 +47,12 @@ def as_program(compiled: Compiled, lowered: Lowered, name: str) -> Program:
     for given in entry.parameters:
         about = _about(lowered.arguments, given.parameter)
         buffers = [
-            walk.buffer(array.nbytes, _category(about, array.dtype), about.name or "input", -1)
+            walk.buffer(
+                array.nbytes,
+                _category(about, array.dtype),
+                about.name or f"argument {about.place}",
+                -1,
+            )
             for array in given.arrays
         ]
         walk.values[given.name] = tuple(map(Value, given.arrays, buffers))

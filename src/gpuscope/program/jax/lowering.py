@@ -16,7 +16,7 @@ from typing import Any
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InvalidValueError, MissingPackageError, WorkloadError
 
-__all__ = ["Argument", "Lowered", "check_installed", "is_jitted", "lower", "lower_build"]
+__all__ = ["Argument", "Lowered", "is_jitted", "lower", "lower_build", "on_host"]
 
 _CUDNN = 91000
 """The version that XLA's target says the GPU has: `gpuscope.program.jax.target`."""
@@ -64,6 +64,8 @@ def check_installed() -> None:
     Raises:
         MissingPackageError: it is not installed.
     """
+    # The plugin alone, which brings the compiler, has no libraries of a GPU's to check.
+    os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     try:
         import jax  # noqa: F401
     except ImportError as error:
@@ -186,6 +188,14 @@ def _shape(leaf: Any) -> Any:
     )
 
 
+def on_host() -> None:
+    """Let JAX take this process' CPU alone, GPU or not."""
+    check_installed()
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+
+
 def _host_devices(devices: int) -> None:
     """Let this process' JAX have as many CPU devices, where it has not begun yet."""
     check_installed()
@@ -194,13 +204,11 @@ def _host_devices(devices: int) -> None:
     if devices > 1:
         with suppress(RuntimeError, AttributeError):  # it has begun
             jax.config.update("jax_num_cpu_devices", devices)
-    os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
-    jax.config.update("jax_platforms", "cpu")
-    if len(jax.devices("cpu")) < devices:
+    if len(jax.devices()) < devices:
         raise InvalidValueError(
             Text(
                 "This process' JAX has {there} devices, {devices} are needed.",
-                there=len(jax.devices("cpu")),
+                there=len(jax.devices()),
                 devices=devices,
             ),
             Text("It had begun before gpuscope could ask for more."),

@@ -88,6 +88,7 @@ class Walk:
         module: what is walked.
         world: ranks of the job.
         ops, buffers, groups: what was found so far.
+        started: memory of collectives' results that nothing has waited for.
         notes: what the reader should know.
     """
 
@@ -105,6 +106,7 @@ class Walk:
     line: str = ""
     graph: int = 0
     runs: int = 0
+    started: set[int] = field(default_factory=set)
 
     # -- memory ------------------------------------------------------------------------------------
 

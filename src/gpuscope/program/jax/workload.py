@@ -93,8 +93,9 @@ def captured(workload: Any, target: Target) -> Program | RankPrograms:
 
 def lowered_file(build: UserBuild, devices: int) -> Lowered:
     """In a process of its own: the user's file imported, its function lowered."""
-    from gpuscope.program.jax.lowering import lower_build
+    from gpuscope.program.jax.lowering import lower_build, on_host
 
+    on_host()
     made: Callable[[], Any] = build.load()
     return lower_build(made, devices)
 

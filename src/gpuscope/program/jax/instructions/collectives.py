@@ -40,11 +40,7 @@ def asynchronous(walk: Walk, given: Instruction) -> None:
     if given.opcode.endswith("-done"):
         made = walk.values.get(given.operands[0], ())
         walk.values[given.name] = made
-        if made and any(
-            op.outputs and op.group >= 0 and op.outputs[0].storage == made[0].storage
-            for op in walk.ops
-        ):
-            _done(walk, made)
+        _done(walk, made)
         return
     opcode, inner = given.opcode.removesuffix("-start"), given
     if opcode == "async":
@@ -84,12 +80,16 @@ def _start(walk: Walk, given: Instruction, opcode: str, inner: Instruction) -> t
             group=walk.group(ranks),
         )
         walk.graph = graph
+        walk.started |= {value.storage for value in made}
     return made
 
 
 def _done(walk: Walk, made: tuple[Value, ...]) -> None:
-    specs = [value.spec for value in made]
-    walk.emit(_WAIT, specs, (), view=True)
+    """Let what follows wait for a collective, once."""
+    waited = [value for value in made if value.storage in walk.started]
+    if waited:
+        walk.emit(_WAIT, [value.spec for value in waited], (), view=True)
+        walk.started -= {value.storage for value in waited}
 
 
 def ranks_of(given: Instruction, world: int) -> tuple[int, ...]:
