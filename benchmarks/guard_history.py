@@ -21,9 +21,10 @@ from pathlib import Path
 
 from gpuscope.errors import GpuscopeError
 from gpuscope.guarding.baseline import Baseline
-from gpuscope.guarding.facts import Facts, facts_of, sources_of
+from gpuscope.guarding.facts import Facts, facts_of
 from gpuscope.guarding.judge import judge
 from gpuscope.guarding.settings import COUNTS, SHARES, Guarded, GuardSettings
+from gpuscope.guarding.sources import sources_of
 from gpuscope.program.models.settings import WorkloadOptions
 
 MODEL = "model.py"

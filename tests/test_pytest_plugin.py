@@ -93,10 +93,10 @@ def test_the_fixture_holds_a_step_to_its_baseline(project: Path) -> None:
     (project / "test_it.py").write_text(worse)
     code, told = session(project)
     assert code == 1
-    assert "aten::sin: 1 more launch" in told
-    assert "(test_it.py:9)" in told
-    assert "test_it.py::test_twice on h100" in told
-    assert "The baseline does not know it. Type: pytest --gpuscope-update" in told
+    assert "1 launch, none before" in told
+    assert "test_it.py:9" in told
+    assert "The baseline does not know test_it.py::test_twice on h100." in told
+    assert "Type: pytest --gpuscope-update" in told
     assert "1 passed" in told
 
 

@@ -110,9 +110,11 @@ class GpuscopeFixture:
 
 def _judge(key: Key, run: Run, limits: Mapping[str, float | None], path: Path) -> None:
     from gpuscope.guarding.baseline import Baseline, read_baseline
-    from gpuscope.guarding.facts import facts_of, sources_of, versions
+    from gpuscope.guarding.facts import facts_of, versions
+    from gpuscope.guarding.history import History
     from gpuscope.guarding.judge import judge
     from gpuscope.guarding.settings import Guarded, GuardSettings
+    from gpuscope.guarding.sources import sources_of
     from gpuscope.program.models.settings import WorkloadOptions
     from gpuscope.views.guard import guard_plain
     from gpuscope.views.i18n import choose_language
@@ -125,6 +127,7 @@ def _judge(key: Key, run: Run, limits: Mapping[str, float | None], path: Path) -
         {key: (facts_of(run), sources_of(run))},
         Baseline(whole.versions, own),
         versions(),
+        History(path),
     )
     if report.failed:
         pytest.fail(guard_plain(report, choose_language(None), UPDATE), pytrace=False)

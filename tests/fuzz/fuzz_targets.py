@@ -338,8 +338,8 @@ def _baseline(path: Path) -> None:
     """A baseline, with what a guard says that holds something against it."""
     from gpuscope.document.plain import dumps, plain
     from gpuscope.guarding.baseline import read_baseline
-    from gpuscope.guarding.facts import Sources
     from gpuscope.guarding.judge import judge
+    from gpuscope.guarding.sources import Sources
     from gpuscope.views import guard as view
 
     settings, facts = seeds.guarded()

@@ -10,11 +10,12 @@ import pytest
 from gpuscope.analysis.types import Share
 from gpuscope.errors import InputFileError
 from gpuscope.guarding.baseline import Baseline, read_baseline, write_baseline
-from gpuscope.guarding.facts import Facts, Sources
+from gpuscope.guarding.facts import Facts
 from gpuscope.guarding.judge import Report, judge
 from gpuscope.guarding.settings import COUNTS, SHARES, Guarded, GuardSettings
+from gpuscope.guarding.sources import Commit, Sources
 from gpuscope.program.models.settings import WorkloadOptions
-from gpuscope.views.guard import guard_annotations, guard_markdown
+from gpuscope.views.guard import guard_annotations, guard_markdown, guard_plain
 
 KEY = ("train", "h100")
 FACTS = Facts(
@@ -26,11 +27,12 @@ FACTS = Facts(
     findings={"host_bound": 0.2, "notes": None},
     memory={"activation": 600, "parameter": 400},
     operators=(Share("aten::mm", 0.006, 100, 1e9, 1e6), Share("idle", 0.004)),
+    account={"peak": 0.005, "pointwise": 0.001, "idle": 0.004},
 )
 SOURCES = Sources(
-    lines={"aten::mm": ("train.py:7",)},
+    lines={"aten::mm": ("train.py:7",), "aten::all_reduce": ("train.py:8",)},
+    memory={"activation": ("train.py:6",)},
     breaks=("train.py:9",),
-    holders=("blocks.0",),
     findings={"new": ("A new finding.", ("train.py:3",))},
 )
 LIMITS = {**SHARES, **COUNTS}
@@ -50,6 +52,7 @@ def test_equal_facts_hold() -> None:
     assert report.versions == (("torch", "2.12", "2.13"),)
 
 
+SENT = (*FACTS.operators, Share("aten::all_reduce", 0.0001, 1))
 SLOWER = (Share("aten::mm", 0.0066, 130, 1.2e9, 1e6), Share("idle", 0.004))
 
 
@@ -62,11 +65,17 @@ SLOWER = (Share("aten::mm", 0.0066, 130, 1.2e9, 1e6), Share("idle", 0.004))
             "peak_memory",
             {"peak_memory_bytes": 1030, "memory": {"activation": 630, "parameter": 400}},
             "activation",
-            "",
+            "train.py:6",
         ),
         ("graph_breaks", {"graph_breaks": 1}, "torch.compile", "train.py:9"),
         ("findings", {"findings": {"host_bound": 0.2, "new": 0.03}}, "new", "train.py:3"),
         ("communication", {"communication_bytes": 506}, None, ""),
+        (
+            "communication",
+            {"communication_bytes": 506, "operators": SENT},
+            "aten::all_reduce",
+            "train.py:8",
+        ),
     ],
 )
 def test_each_fact_has_its_limit_and_its_cause(
@@ -84,6 +93,34 @@ def test_each_fact_has_its_limit_and_its_cause(
     at = f" file=train.py,line={line.partition(':')[2]}" if line else ""
     assert shown[0].startswith(f"::error{at}::train on h100: ")
     assert "| ✗ |" in guard_markdown(report)
+
+
+def test_who_wrote_a_line_and_how_the_account_changed_are_told() -> None:
+    now = replace(
+        FACTS,
+        step_time_s=0.0106,
+        operators=SLOWER,
+        account={"peak": 0.005, "pointwise": 0.0016, "idle": 0.004},
+    )
+    one = Guarded("train", "gpt2", ("h100",), WorkloadOptions(), LIMITS)
+    settings = GuardSettings(Path("x"), Path("y"), (one,))
+    wrote = {"train.py:7": Commit("12345678", "faster, says @me `x`")}
+    sources = replace(SOURCES, commits=wrote)
+    report = judge(settings, {KEY: (now, sources)}, Baseline({}, {KEY: FACTS}), {})
+    assert report.judged[0].held[0].causes[0].commits == wrote
+    assert report.judged[0].account["pointwise"] == (0.001, 0.0016)
+    comment = guard_markdown(report)
+    assert "`train.py:7` 12345678\n" in comment
+    assert "- 12345678 `faster, says @me 'x'`\n" in comment  # in code: nobody is called
+    assert "| train on h100 | 5.00 ms | 1.00 ms → 1.60 ms | 4.00 ms |" in comment
+    assert "(12345678 faster" in next(iter(guard_annotations(report)))
+    plain = guard_plain(report)
+    assert "account of the step  pointwise and copies 1.00 ms → 1.60 ms\n" in plain
+    # A baseline from before the account was kept: it is told as it is now.
+    before = replace(FACTS, account={})
+    report = judge(settings, {KEY: (now, sources)}, Baseline({}, {KEY: before}), {})
+    assert "| 1.60 ms |" in guard_markdown(report)
+    assert "account of the step" not in guard_plain(report)
 
 
 def test_within_the_limit_is_no_regression() -> None:

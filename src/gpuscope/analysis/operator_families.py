@@ -102,3 +102,14 @@ def operator_family(name: str) -> str:
     base = _FAMILY.get(base, base)
     known = base in _SAME or space in ("c10d", "_c10d_functional", "gpuscope")
     return f"aten::{base}" if known else f"{space}::{base}"
+
+
+_COLLECTIVES = frozenset(
+    f"aten::{name}"
+    for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
+)
+
+
+def is_communication(family: str) -> bool:
+    """Whether a family of operators (`operator_family`) sends something to other ranks."""
+    return family in _COLLECTIVES or "c10d" in family or family.startswith("fsdp::")

@@ -59,6 +59,7 @@ def guard_command(
     from gpuscope.guarding import settings as guarded
     from gpuscope.guarding.baseline import Baseline, read_baseline
     from gpuscope.guarding.facts import versions
+    from gpuscope.guarding.history import History
     from gpuscope.guarding.judge import judge, predict_all
     from gpuscope.views.i18n import choose_language, tr
 
@@ -86,12 +87,12 @@ def guard_command(
     if update:
         _update(settings, found, language, quiet)
         return
-    report = judge(settings, found, baseline, versions())
+    report = judge(settings, found, baseline, versions(), History(settings.baseline))
     if only:
         from dataclasses import replace
 
         report = replace(report, gone=())
-    _show(report, markdown, annotations is not None, as_json, language)
+    _show(report, markdown, annotations is not None, as_json, language, quiet)
     if report.failed:
         raise typer.Exit(WORSE)
 
@@ -108,7 +109,12 @@ def _update(settings: GuardSettings, found: Found, language: str, quiet: bool) -
 
 
 def _show(
-    report: Report, markdown: Path | None, annotations: bool, as_json: bool, language: str
+    report: Report,
+    markdown: Path | None,
+    annotations: bool,
+    as_json: bool,
+    language: str,
+    quiet: bool,
 ) -> None:
     from gpuscope.atomic import write_atomically
     from gpuscope.views import guard as view
@@ -123,7 +129,7 @@ def _show(
         return
     from gpuscope.views.terminal import make_console
 
-    make_console().print(view.guard_terminal(report, language))
+    make_console().print(view.guard_terminal(report, language, quiet=quiet))
     if annotations:
         for line in view.guard_annotations(report, language):
             typer.echo(line)

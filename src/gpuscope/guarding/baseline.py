@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ SCHEMA_VERSION = 1
 
 _AGAIN = Text("Type: gpuscope guard --update")
 _SCALARS = ("step_time_s", "launches", "peak_memory_bytes", "graph_breaks", "communication_bytes")
+_BARE = re.compile("[A-Za-z0-9_-]+")
 _MARKS = ("<<<<<<< ", ">>>>>>> ", "||||||| ")
 
 Key = tuple[str, str]
@@ -67,10 +69,15 @@ def _written(baseline: Baseline) -> Iterator[str]:
         table = f"runs.{_text(name)}.{_text(device)}"
         yield f"\n[{table}]"
         yield from (f"{fact} = {_number(getattr(facts, fact))}" for fact in sorted(_SCALARS))
+        if facts.account:
+            yield f"\n[{table}.account]"
+            yield from (
+                f"{_key(term)} = {_number(facts.account[term])}" for term in sorted(facts.account)
+            )
         yield f"\n[{table}.findings]"
         for kind in sorted(facts.findings):
             gain = facts.findings[kind]
-            yield f"{kind} = {'true' if gain is None else _number(gain)}"
+            yield f"{_key(kind)} = {'true' if gain is None else _number(gain)}"
         yield f"\n[{table}.memory]"
         yield from (f"{_text(part)} = {facts.memory[part]}" for part in sorted(facts.memory))
         yield f"\n[{table}.operators]"
@@ -93,6 +100,10 @@ def _row(share: Share) -> str:
 def _text(text: str) -> str:
     """A TOML string; JSON's escapes are TOML's, but for characters beyond 16 bits and DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
 
 
 def _number(value: float) -> str:
@@ -185,6 +196,7 @@ def _facts(table: Mapping[str, Any]) -> Facts:
             )
             for label, row in table["operators"].items()
         ),
+        account={term: _figure(table["account"], term) for term in table.get("account", {})},
     )
 
 

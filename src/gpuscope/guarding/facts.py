@@ -1,4 +1,4 @@
-"""The guarded figures of a run, and the source lines that its operators come from."""
+"""The guarded figures of a run."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gpuscope.analysis.compare import operator_shares
-from gpuscope.analysis.operator_families import operator_family
 from gpuscope.analysis.types import Share
-from gpuscope.timeline.types import DEVICE_KINDS
 
 if TYPE_CHECKING:
     from gpuscope.run import Run
@@ -39,6 +34,8 @@ class Facts:
         findings: kinds of findings, with their gain as a share of the step (None: unknown).
         memory: bytes at the peak by category.
         operators: the step by operator family and idle time.
+        account: seconds of the step by the terms of its account, without those of 0; {} where a
+            baseline was written before it was kept.
     """
 
     step_time_s: float
@@ -49,23 +46,7 @@ class Facts:
     findings: Mapping[str, float | None]
     memory: Mapping[str, int]
     operators: tuple[Share, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where a run's figures come from; only of a run at hand, not of the baseline.
-
-    Attributes:
-        lines: source lines by operator family, most time first.
-        breaks: lines at which compiled code goes back to Python.
-        holders: the largest holders of the memory at the peak.
-        findings: by kind: its title, and its lines.
-    """
-
-    lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    breaks: tuple[str, ...] = ()
-    holders: tuple[str, ...] = ()
-    findings: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    account: Mapping[str, float] = field(default_factory=dict)
 
 
 def facts_of(run: Run) -> Facts:
@@ -90,6 +71,11 @@ def facts_of(run: Run) -> Facts:
             )
             for share in operator_shares(told)
         ),
+        account={
+            term.key: rounded(term.time_s)
+            for term in (told.account.terms if told.account is not None else ())
+            if term.time_s
+        },
     )
 
 
@@ -105,64 +91,6 @@ def _kinds(run: Run) -> dict[str, float | None]:
 def rounded(value: float) -> float:
     """Return a number with `DIGITS` significant digits."""
     return float(f"{value:.{DIGITS}g}")
-
-
-def sources_of(run: Run, workload: str = "") -> Sources:
-    """Return where the guarded figures of a run come from.
-
-    Args:
-        run: predicted now.
-        workload: as it was named; lines of its file get the file's whole name, which annotations
-            need.
-    """
-    file = workload.partition(":")[0]
-
-    def full(line: str) -> str:
-        name, _, number = line.rpartition(":")
-        return f"{file}:{number}" if name and name == Path(file).name else line
-
-    memory, program = run.analysis.memory, run.program
-    return Sources(
-        lines={name: tuple(map(full, lines)) for name, lines in _lines(run).items()},
-        breaks=tuple(full(each.site) for each in program.graph_breaks if each.site)
-        if program
-        else (),
-        holders=tuple(label for label, _ in memory.holders[:3]) if memory else (),
-        findings={
-            each.kind: (each.title, tuple(map(full, each.about.lines if each.about else ())))
-            for each in reversed(run.analysis.findings)
-        },
-    )
-
-
-def _lines(run: Run) -> dict[str, tuple[str, ...]]:
-    """Lines by operator family, most device time first.
-
-    The backward pass has no lines: the lines of its module's forward pass stand for it.
-    """
-    timeline = run.timeline
-    events = timeline.events
-    rows = np.flatnonzero((events.kind < DEVICE_KINDS) & (events.op >= 0))
-    spent = np.bincount(
-        events.op[rows], weights=events.duration_ns[rows], minlength=len(timeline.ops)
-    )
-    of_module: dict[str, str] = {}
-    for op in timeline.ops:
-        line = getattr(op, "line", "")
-        if line and getattr(op, "phase", "") == "forward":
-            of_module.setdefault(getattr(op, "module", ""), line)
-    found: dict[str, dict[str, float]] = {}
-    for number in np.flatnonzero(spent > 0).tolist():
-        op = timeline.ops[number]
-        name = getattr(op, "name", "")
-        line = getattr(op, "line", "") or getattr(op, "site", "")
-        line = line or of_module.get(getattr(op, "module", ""), "")
-        if line:
-            own = found.setdefault(operator_family(name), {})
-            own[line] = own.get(line, 0.0) + float(spent[number])
-    return {
-        name: tuple(sorted(own, key=lambda line: (-own[line], line))) for name, own in found.items()
-    }
 
 
 def versions() -> dict[str, str]:

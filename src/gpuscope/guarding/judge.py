@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from gpuscope.analysis.account_types import TERMS
 from gpuscope.analysis.compare import IDLE, Difference, row_table
+from gpuscope.analysis.operator_families import is_communication
 from gpuscope.document.quantities import Bytes, Count, Quantity, Seconds
 from gpuscope.document.quantities import Share as OfAll
 from gpuscope.document.text import Text, plural
 from gpuscope.errors import GpuscopeError, WorkloadError
 from gpuscope.guarding.baseline import Baseline, Key
-from gpuscope.guarding.facts import LEAST_GAIN, Facts, Sources, facts_of, sources_of
+from gpuscope.guarding.facts import LEAST_GAIN, Facts, facts_of
+from gpuscope.guarding.history import History, trace
 from gpuscope.guarding.settings import COUNTS, SHARES, Guarded, GuardSettings, Limits
+from gpuscope.guarding.sources import Commit, Lines, Sources, sources_of
 
 MOST_CAUSES = 3
 """Operators that a regression names."""
+
+LEAST_CHANGE = 0.001
+"""Share of a figure below which a change is not shown."""
 
 MOST_LINES = 3
 """Source lines that each of them names."""
@@ -41,12 +48,14 @@ class Cause:
     Attributes:
         what: an operator, a category of memory, a finding.
         told: by how much, and why where that is known.
-        lines: source lines that it comes from, most first.
+        lines: source lines that it comes from; those written since the baseline, then most first.
+        commits: of the former.
     """
 
     what: str
     told: str
-    lines: tuple[str, ...] = ()
+    lines: Lines = ()
+    commits: Mapping[str, Commit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +85,14 @@ class Judged:
     Attributes:
         workload, device: as the settings name them.
         held: one for each fact; () where the baseline does not know it.
+        account: by the terms of the step's account: seconds in the baseline (None: not kept
+            there), and now.
     """
 
     workload: str
     device: str
     held: tuple[Held, ...]
+    account: Mapping[str, tuple[float | None, float]] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -157,7 +169,11 @@ def _named(name: str, what: str, why: str, next_step: str) -> WorkloadError:
 
 
 def judge(
-    settings: GuardSettings, found: Found, baseline: Baseline, now: Mapping[str, str]
+    settings: GuardSettings,
+    found: Found,
+    baseline: Baseline,
+    now: Mapping[str, str],
+    history: History | None = None,
 ) -> Report:
     """Hold predictions against a baseline.
 
@@ -166,18 +182,34 @@ def judge(
         found: what was predicted.
         baseline: what holds.
         now: versions of what it was predicted with.
+        history: asked who wrote the lines of what got worse; None: nobody is.
     """
     limits = {each.name: each.limits for each in settings.workloads}
-    judged = tuple(
-        Judged(*key, _held(baseline.facts.get(key), *found[key], limits[key[0]]))
-        for key in sorted(found)
-    )
+    judged = [
+        _judged(key, baseline.facts.get(key), found[key], limits[key[0]]) for key in sorted(found)
+    ]
+    for number, key in enumerate(sorted(found) if history is not None else ()):
+        if history is not None and judged[number].held and judged[number].failed:
+            facts, sources = found[key]
+            traced = facts, trace(sources, history)
+            judged[number] = _judged(key, baseline.facts[key], traced, limits[key[0]])
     changed = tuple(
         (name, baseline.versions.get(name, ""), now.get(name, ""))
         for name in sorted({*now, *baseline.versions})
         if now.get(name) != baseline.versions.get(name)
     )
-    return Report(judged, tuple(sorted(set(baseline.facts) - set(found))), changed)
+    return Report(tuple(judged), tuple(sorted(set(baseline.facts) - set(found))), changed)
+
+
+def _judged(key: Key, before: Facts | None, found: tuple[Facts, Sources], limits: Limits) -> Judged:
+    now, sources = found
+    was: Mapping[str, float] = before.account if before else {}
+    account: dict[str, tuple[float | None, float]] = {
+        term: (was.get(term, 0.0) if was else None, now.account.get(term, 0.0))
+        for term in TERMS
+        if was.get(term) or now.account.get(term)
+    }
+    return Judged(*key, _held(before, now, sources, limits), account)
 
 
 def _held(before: Facts | None, now: Facts, sources: Sources, limits: Limits) -> tuple[Held, ...]:
@@ -230,71 +262,74 @@ def new_findings(before: Facts, now: Facts) -> tuple[str, ...]:
 
 def _causes(fact: str, before: Facts, now: Facts, sources: Sources) -> tuple[Cause, ...]:
     if fact == "peak_memory":
-        return _of_memory(before, now, sources)
-    if fact == "graph_breaks":
-        return tuple(
-            Cause("torch.compile", Text("goes back to Python here"), (line,))
-            for line in dict.fromkeys(sources.breaks)
-        )[:MOST_CAUSES]
-    if fact == "findings":
-        return tuple(
-            Cause(kind, title, lines[:MOST_LINES])
-            for kind in new_findings(before, now)
-            for title, lines in (sources.findings[kind],)
-        )
-    rows = row_table(before.operators, now.operators)
-    return _of_operators(fact, rows, sources)
+        found = _of_memory(before, now, sources)
+    elif fact == "graph_breaks":
+        breaks = Text("goes back to Python here")
+        found = [Cause("torch.compile", breaks, (line,)) for line in sources.breaks]
+    elif fact == "findings":
+        kinds = new_findings(before, now)
+        found = [Cause(kind, *sources.findings[kind]) for kind in kinds]
+    else:
+        rows = row_table(before.operators, now.operators)
+        found = _of_operators(fact, rows, sources)
+    return tuple(_at(cause, sources) for cause in found[:MOST_CAUSES])
 
 
-def _of_operators(fact: str, rows: Sequence[Difference], sources: Sources) -> tuple[Cause, ...]:
+def _at(cause: Cause, sources: Sources) -> Cause:
+    """A cause with its first lines, and who wrote them."""
+    lines = cause.lines[:MOST_LINES]
+    commits = {line: sources.commits[line] for line in lines if line in sources.commits}
+    return replace(cause, lines=lines, commits=commits)
+
+
+def _of_operators(fact: str, rows: Sequence[Difference], sources: Sources) -> list[Cause]:
     """The operators that grew: in time, else in launches."""
     if fact == "communication":
-        rows = [row for row in rows if "c10d" in row.label or "fsdp" in row.label]
+        rows = [row for row in rows if is_communication(row.label)]
     by_time = fact != "launches"
     size = {
         row.label: row.difference_s if by_time else float(row.b_count - row.a_count) for row in rows
     }
     grown = sorted((row for row in rows if size[row.label] > 0), key=lambda row: -size[row.label])
     whole = sum(size[row.label] for row in grown)
-    telling = [row for row in grown if size[row.label] >= 0.05 * whole][:MOST_CAUSES]
-    return tuple(
-        Cause(row.label, _grown(row, by_time), sources.lines.get(row.label, ())[:MOST_LINES])
-        for row in telling
-    )
+    telling = [row for row in grown if size[row.label] >= 0.05 * whole]
+    return [
+        Cause(row.label, _grown(row, by_time), sources.lines.get(row.label, ())) for row in telling
+    ]
 
 
 def _grown(row: Difference, by_time: bool) -> Text:
     if not by_time:
-        more = row.b_count - row.a_count
-        return plural(
-            "{count} more launch (was {before})",
-            "{count} more launches (was {before})",
-            more,
-            before=row.a_count,
+        return Text(
+            "{now} launches instead of {before}", now=Count(row.b_count), before=Count(row.a_count)
         )
     times = {"before": Seconds(row.a_s), "now": Seconds(row.b_s)}
     if row.label != IDLE and row.a_s <= 0 and row.a_count == 0:
-        return Text("{now}; the baseline has none of it", now=times["now"])
+        return plural(
+            "{now} in {count} launch, none before",
+            "{now} in {count} launches, none before",
+            row.b_count,
+            now=times["now"],
+        )
     if row.reason:
         return Text("{now} instead of {before}: {why}", why=row.reason, **times)
     return Text("{now} instead of {before}", **times)
 
 
-def _of_memory(before: Facts, now: Facts, sources: Sources) -> tuple[Cause, ...]:
+def _of_memory(before: Facts, now: Facts, sources: Sources) -> list[Cause]:
     grown = sorted(
         ((now.memory[part] - before.memory.get(part, 0), part) for part in now.memory), reverse=True
     )
-    holders = Text("largest holders: {names}", names=", ".join(sources.holders))
-    causes = [
-        Cause(part, Text("{more} more at the peak", more=Bytes(more)))
-        for more, part in grown[:MOST_CAUSES]
+    return [
+        Cause(part, Text("{more} more at the peak", more=Bytes(more)), sources.memory.get(part, ()))
+        for more, part in grown
         if more > 0
     ]
-    if causes and sources.holders:
-        causes[0] = replace(
-            causes[0], told=Text("{what}; {holders}", what=causes[0].told, holders=holders)
-        )
-    return tuple(causes)
+
+
+def changed(held: Held) -> bool:
+    """Whether a figure is another than in the baseline, as far as it is shown."""
+    return abs(held.now - held.before) > (0 if held.fact in COUNTS else LEAST_CHANGE * held.before)
 
 
 def change(held: Held) -> Text:
@@ -304,6 +339,6 @@ def change(held: Held) -> Text:
         unit = FIELDS[held.fact][2]
         sign = "+" if more > 0 else "−" if more < 0 else "±"
         return Text("{sign}{amount}", sign=sign, amount=unit(abs(more)))
-    share = held.now / held.before - 1
+    share = held.now / held.before - 1 if changed(held) else 0.0
     sign = "+" if share > 0 else "−" if share < 0 else "±"
     return Text("{sign}{amount}", sign=sign, amount=OfAll(abs(share)))
