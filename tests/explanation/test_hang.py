@@ -32,6 +32,12 @@ def test_real_hangs_over_gloo() -> None:
     assert (parted.kind, parted.culprits, parted.sequence) == ("parted", (1,), 4)
 
 
+def test_a_real_hang_over_nccl() -> None:
+    """Two H200: rank 1 has not yet called the fourth all_reduce, which rank 0 waits in."""
+    verdict = _judged(DATA / "nccl")
+    assert (verdict.kind, verdict.culprits, verdict.sequence) == ("absent", (1,), 4)
+
+
 @pytest.mark.parametrize(
     ("states", "kind", "culprits"),
     [

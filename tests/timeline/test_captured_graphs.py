@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpuscope.loading import load
 from gpuscope.timeline.captured_graphs import with_captures
 from gpuscope.timeline.kineto import read_trace
 from gpuscope.timeline.types import Timeline
 
 Event = dict[str, Any]
+
+FORMS = Path(__file__).parents[1] / "data" / "forms"
 
 
 def event(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: object) -> Event:
@@ -119,3 +123,13 @@ def test_a_capture_of_another_length_says_nothing(tmp_path: Path) -> None:
     assert run.timeline is not None
     assert operators(run.timeline) == ["", ""]
     assert any("as many kernels" in note for note in run.assumptions)
+
+
+@pytest.mark.parametrize("names", [["graph"], ["replay", "capture"]])
+def test_recorded_replays_have_the_operators_of_their_capture(names: list[str]) -> None:
+    """On an H200: three linear layers and their GELUs, captured, replayed twice."""
+    run = load([FORMS / f"{name}.json.gz" for name in names])
+    assert run.timeline is not None
+    told = [name for name in operators(run.timeline) if name != "aten::fill_"]
+    assert told == ["aten::addmm", "aten::gelu"] * 6
+    assert any("2 graph launches" in note for note in run.assumptions)

@@ -78,3 +78,13 @@ def test_the_form_of_before_chakra_is_joined_by_the_external_id(tmp_path: Path) 
     (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     ops = load(tmp_path).timeline.ops
     assert {tuple(spec.shape for spec in op.inputs) for op in ops} == {((3, 4),), ()}
+
+
+def test_a_recorded_pair_gives_the_shapes_of_a_gpu_s_kernels() -> None:
+    """On an H200: a linear layer of 512 to 256 for 64 rows, forward and backward."""
+    forms = Path(__file__).parents[1] / "data" / "forms"
+    run = load([forms / "shapeless.json.gz", forms / "execution.json.gz"])
+    products = {op.name: op for op in run.timeline.ops if op.name in ("aten::addmm", "aten::mm")}
+    shapes = {name: [spec.shape for spec in op.inputs] for name, op in products.items()}
+    assert shapes["aten::addmm"] == [(256,), (64, 512), (512, 256)]
+    assert shapes["aten::mm"] == [(256, 64), (64, 512)]
