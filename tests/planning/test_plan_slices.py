@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import gpuscope as gs
 from gpuscope.document.blocks import Table
 from gpuscope.errors import DoesNotFitError, InvalidValueError, UnknownNameError, UnsupportedError
+from gpuscope.hardware.shares import shares_of
 from gpuscope.hardware.slices import profiles_of
 from gpuscope.planning.serving.slice_layouts import side_by_side
 from gpuscope.planning.serving.sliced import (
@@ -112,3 +114,66 @@ def test_wrong_words_are_refused() -> None:
         question_of_slices("qwen9-8b=1", on="h200:slices")
     with pytest.raises(InvalidValueError, match="do not go"):
         refuse_of_whole_devices("tp=2", False)
+
+
+def test_shares_lie_beside_their_like_alone() -> None:
+    from gpuscope.hardware import device
+    from gpuscope.planning.serving.slice_layouts import laid
+    from gpuscope.planning.serving.sliced import WHOLE
+
+    profiles = (*shares_of(device("h200"), "mps"), WHOLE)
+    names = [each.name for each in profiles]
+
+    def counts(*taken: str) -> tuple[int, ...]:
+        return tuple(taken.count(each) for each in names)
+
+    for n in range(2, 8):
+        assert side_by_side(profiles, counts(*[f"mps-{n}"] * n))
+        assert not side_by_side(profiles, counts(*[f"mps-{n}"] * (n + 1)))
+    assert not side_by_side(profiles, counts("mps-2", "mps-3"))
+    assert laid(profiles, counts("mps-2", "mps-3"), 2) is not None
+    assert laid(profiles, counts("whole", "mps-3", "mps-3", "mps-3"), 2) is not None
+    assert sum(each.eighths * each.of for each in profiles[:-1]) == 8 * 6
+
+
+@pytest.mark.parametrize("way", ["mps", "time"])
+def test_models_share_a_device_by_turns_or_by_mps(way: str) -> None:
+    """A share is less sure than a slice, and what it is asked for is served by all shares."""
+    plan = gs.plan(
+        "llama-3.2-1b=10,llama-3.1-8b=3", task="serve", on=f"h200:{way}", input="500",
+        answer="200", slo="tpot<40ms", simulate=1,
+    )  # fmt: skip
+    assert isinstance(plan, SlicedPlan)
+    assert plan.best is not None
+    ((first, *rest),) = plan.best.devices
+    assert first.startswith(way)
+    assert set(rest) == {first}
+    assert plan.best.share == pytest.approx((1 + len(rest)) / int(first.rpartition("-")[2]))
+    line = plan.to("vllm")
+    assert ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in line) == (way == "mps")
+    assert "mig" not in line
+    told = explained_slices(plan)
+    assert any("twice as wide" in str(each) for each in told.assumptions)
+
+
+def test_a_share_is_less_certain_than_as_large_a_device() -> None:
+    from gpuscope.planning.serving.search import feasible
+    from gpuscope.planning.serving.steady import Steady
+
+    question = question_of_slices("llama-3.2-1b", on="h200:mps", rate=4.0).demands[0]
+    steady = Steady(4.0, 0.02, 0.1, 100.0)
+    sure = [feasible(question, steady, 1.5, 0.2, gs.device(on)) for on in ("h200", "h200:mps-2")]
+    assert sure[0] > sure[1] > 0.5
+
+
+def test_words_for_shares_that_cannot_be() -> None:
+    with pytest.raises(UnsupportedError, match="not shared"):
+        gs.plan("llama-3.2-1b", task="serve", on="mi300x:mps", rate=1.0)
+    with pytest.raises(InvalidValueError, match="does not ask for prices"):
+        gs.plan("llama-3.2-1b", task="serve", on="h200:slices", rate=1.0, prices="x")
+    with pytest.raises(UnknownNameError, match="mps-2 to mps-48"):
+        gs.device("h200:mps-60")
+    with pytest.raises(UnknownNameError, match="--task serve"):
+        gs.device("h200:mps")
+    with pytest.raises(UnknownNameError, match="1g"):
+        gs.device("h200:5g.90gb")

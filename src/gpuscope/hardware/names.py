@@ -127,7 +127,7 @@ def slice_names(device_id: str) -> tuple[str, ...]:
 
 
 def _slice(device_id: str, part: str) -> str:
-    from gpuscope.hardware.shares import share_named
+    from gpuscope.hardware.shares import MOST, share_named
 
     share = share_named(part)
     if share is not None and device_id.startswith("nvidia-"):
@@ -136,6 +136,15 @@ def _slice(device_id: str, part: str) -> str:
     wanted = part.strip().lower().removeprefix("mig-").removeprefix("mig ")
     if wanted not in names:
         next_step = Text("Name the whole device: {id}", id=device_id)
+        if wanted in ("slices", "mps", "time"):
+            next_step = Text(
+                "Parts are chosen by: gpuscope plan MODEL --task serve --on {id}:{part}",
+                id=device_id,
+                part=wanted,
+            )
+        elif wanted.startswith(("mps", "time")):
+            next_step = Text("Equal shares are mps-2 to mps-{most} and time-2 to time-{most}.",
+                             most=MOST)  # fmt: skip
         known = (*names, "mps-2", "time-2") if device_id.startswith("nvidia-") else names
         raise UnknownNameError(Text("slice"), part, known, next_step)
     return f"{device_id}:{wanted}"

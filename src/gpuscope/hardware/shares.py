@@ -12,16 +12,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.hardware.device import Device
-from gpuscope.hardware.slices import unlinked
+from gpuscope.hardware.slices import Profile, unlinked
 
 _NAME = re.compile(r"(mps|time)-([1-9]\d?)")
 
+PACKED = (2, 3, 4, 5, 6, 7)
+"""Shares of a device that models are packed onto."""
+
 MOST = 48
 """Clients of one MPS server on a device; the same is taken for time slicing, which states none."""
+
+SHARED_ERROR = 2.0
+"""Times as wide is the error of a prediction for a share: neighbours evict, switch and queue."""
 
 _SOURCE = {
     "mps": "NVIDIA, Multi-Process Service; equal shares, nothing measured",
@@ -111,4 +118,30 @@ def widened(
     if share is None:
         return low_s, high_s, None
     rest_s = low_s - min(busy_s, low_s) * (1 - 1 / share.of)
-    return rest_s, high_s + (high_s - middle_s), _NOTE[share.way]
+    return rest_s, middle_s + SHARED_ERROR * (high_s - middle_s), _NOTE[share.way]
+
+
+def error_factor(device_id: str) -> float:
+    """Times as wide as the models' own is the error on this device: more than 1 on a share."""
+    return 1.0 if share_named(device_id.partition(":")[2]) is None else SHARED_ERROR
+
+
+def note_of(device_id: str) -> Text | None:
+    """What a prediction for this share takes and leaves out; None for what is no share."""
+    share = share_named(device_id.partition(":")[2])
+    return None if share is None else _NOTE[share.way]
+
+
+def shares_of(device: Device, way: str) -> tuple[Profile, ...]:
+    """The equal shares that models may be packed onto, the least first; () where there are none.
+
+    Args:
+        device: the whole.
+        way: "mps" or "time".
+    """
+    if device.vendor != "NVIDIA":
+        return ()
+    return tuple(
+        Profile(Share(way, n).name, Fraction(8, n), tuple(range(n)), 1 / n, of=n)
+        for n in reversed(PACKED)
+    )

@@ -8,6 +8,7 @@ to the host with its neighbours.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from gpuscope.document.text import Text
@@ -83,19 +84,21 @@ def slice_of(device: Device, name: str) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A sort of slice, and where it may lie.
+    """A sort of slice, and where it may lie; or one of equal shares (`gpuscope.hardware.shares`).
 
     Attributes:
         name: "1g.18gb".
-        eighths: of the memory.
+        eighths: of the memory; of a share a fraction.
         starts: eighths at which one may begin, as `nvidia-smi mig -lgipp` prints them.
         share: of a device: the larger of its sevenths of compute and its eighths of memory.
+        of: how many equal shares a device is in; 0 of a slice. They lie beside their like alone.
     """
 
     name: str
-    eighths: int
+    eighths: int | Fraction
     starts: tuple[int, ...]
     share: float
+    of: int = 0
 
 
 def profiles_of(device_id: str) -> tuple[Profile, ...]:

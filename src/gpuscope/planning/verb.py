@@ -13,6 +13,12 @@ from gpuscope.planning.own.types import OwnPlan
 from gpuscope.planning.question import question_of
 from gpuscope.planning.search import search
 from gpuscope.planning.serving.search import question_of_serving, search_serving
+from gpuscope.planning.serving.sliced import (
+    SlicedPlan,
+    is_sliced,
+    question_of_slices,
+    search_slices,
+)
 from gpuscope.planning.serving.types import ServingPlan
 from gpuscope.planning.tuning.search import question_of_tuning, search_tuning
 from gpuscope.planning.tuning.types import TuningPlan
@@ -49,7 +55,7 @@ def plan(model: str, *, task: Literal["finetune"], **asked: Any) -> TuningPlan: 
 
 
 @overload
-def plan(model: str, *, task: Literal["serve"], **asked: Any) -> ServingPlan: ...
+def plan(model: str, *, task: Literal["serve"], **asked: Any) -> ServingPlan | SlicedPlan: ...
 
 
 def plan(
@@ -58,7 +64,7 @@ def plan(
     task: str = "train",
     on_candidate: Callable[[int, int, Any], None] | None = None,
     **asked: Any,
-) -> Plan | TuningPlan | ServingPlan | OwnPlan:
+) -> Plan | TuningPlan | ServingPlan | SlicedPlan | OwnPlan:
     """What to run a model on, and how.
 
     Each sort of answer has `best`, `ties`, `front`, `judged`, `rejected`, `counts` (rejected by
@@ -67,8 +73,9 @@ def plan(
     `judged` is empty.
 
     Args:
-        model: name of a built-in decoder; or your own code, "train.py:build", as `predict` takes
-            it: the answer is an `OwnPlan`.
+        model: name of a built-in decoder; to serve on parts of devices several, each with its
+            requests a second ("llama-3.2-1b=6,qwen3-8b=2"); or your own code, "train.py:build", as
+            `predict` takes it: the answer is an `OwnPlan`.
         task: "train", "finetune" or "serve"; your own code says itself what it does.
         on_candidate: told of each before it is simulated: number, how many, which.
         asked: of any task `on` (devices of the catalogue, "h100,h200"), `devices` (how many: 8,
@@ -77,8 +84,10 @@ def plan(
             `gpuscope.planning.question.question_of` (global_batch, seq, goal, tokens),
             `gpuscope.planning.tuning.search.question_of_tuning` (the same, method, rank, targets)
             and `gpuscope.planning.serving.search.question_of_serving` (rate, input, answer, slo,
-            engine, dtype, kv_dtype) take it; of your own code `on` ("8xh200"), global_batch, goal
-            and what `gpuscope.planning.own.search.question_of_own` takes besides.
+            engine, dtype, kv_dtype) take it; to serve `on` may be "h200:slices", "h200:mps" or
+            "h200:time": the answer is a `SlicedPlan`; of your own code `on` ("8xh200"),
+            global_batch, goal and what `gpuscope.planning.own.search.question_of_own` takes
+            besides.
 
     Raises:
         UnknownNameError: no such model, device, goal or task.
@@ -89,9 +98,13 @@ def plan(
     check_task(task)
     question, answer = _ANSWERS[task]
     what = Text("to {task}", task=task)
+    _, *known = inspect.signature(question).parameters
+    if task == "serve" and is_sliced(asked.get("on")):
+        question, answer = question_of_slices, search_slices
+        known = [name for name in known if name not in ("prices", "device_set")]
     if is_own(model):
         question, answer, what = *_own(task), Text("of your own code")
-    _, *known = inspect.signature(question).parameters
+        _, *known = inspect.signature(question).parameters
     for name in asked:
         if name not in known:
             raise InvalidValueError(
@@ -99,7 +112,7 @@ def plan(
                 Text("It asks for: {names}.", names=", ".join(known)),
                 Text("Leave it out."),
             )
-    found: Plan | TuningPlan | ServingPlan | OwnPlan = answer(
+    found: Plan | TuningPlan | ServingPlan | SlicedPlan | OwnPlan = answer(
         question(model, **asked), on_candidate
     )
     return found

@@ -12,6 +12,7 @@ from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text, sentences
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Calibration, Cluster
+from gpuscope.hardware.shares import error_factor, note_of
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.apart import check_apart
 from gpuscope.serving.disaggregated import Group, Link, link_between, serve_apart
@@ -323,12 +324,13 @@ def iterations_of(records: Sequence[Record]) -> Iterations:
 
 def _errors(found: Deployment) -> dict[str, float]:
     """Half-widths of the 80 % intervals, relative (docs/serving-accuracy.md)."""
-    spread = max(found.cost.spread, 0.1)
+    spread = max(found.cost.spread, 0.1) * error_factor(found.cluster.device.id)
     return {"tpot": spread, "e2e": spread, "throughput": spread, "ttft": min(0.9, 2.5 * spread)}
 
 
 def _notes(found: Deployment) -> tuple[str, ...]:
-    notes = [note for note in (found.kept.note, found.engine.tuned) if note]
+    shared = note_of(found.cluster.device.id)
+    notes = [note for note in (found.kept.note, found.engine.tuned, shared) if note]
     if found.size.experts is not None:
         notes.append(Text("Experts are hit evenly; a real router is not even."))
     notes.append(

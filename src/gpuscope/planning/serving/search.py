@@ -10,8 +10,9 @@ from pathlib import Path
 from gpuscope.document.quantities import Number, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
-from gpuscope.hardware import Cluster
+from gpuscope.hardware import Cluster, Device
 from gpuscope.hardware.grid import grid_factor
+from gpuscope.hardware.shares import error_factor
 from gpuscope.planning.choice import undominated
 from gpuscope.planning.question import clusters_of, size_of
 from gpuscope.planning.serving.steady import (
@@ -241,7 +242,7 @@ def scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
         ttft_s=steady.ttft_s,
         tpot_s=steady.tpot_s,
         headroom=headroom,
-        feasible=feasible(question, steady, headroom, ERROR),
+        feasible=feasible(question, steady, headroom, ERROR, choice.cluster.device),
         usd_per_million=_usd(question, choice.cluster),
         scored_tpot_s=steady.tpot_s,
     )
@@ -261,22 +262,28 @@ def simulated(question: ServingQuestion, each: Offered) -> Offered:
         each,
         ttft_s=ttft_s,
         tpot_s=tpot_s,
-        feasible=feasible(question, steady, each.headroom, SIMULATED_ERROR),
+        feasible=feasible(
+            question, steady, each.headroom, SIMULATED_ERROR, each.choice.cluster.device
+        ),
         energy_per_token_j=told.energy_per_token_j,
         simulated=True,
     )
 
 
 def feasible(
-    question: ServingQuestion, steady: Steady, headroom: float, tpot_error: float
+    question: ServingQuestion, steady: Steady, headroom: float, tpot_error: float, device: Device
 ) -> float:
-    """The least of the probabilities: errors of one deployment are taken to go together."""
+    """The least of the probabilities: errors of one deployment are taken to go together.
+
+    On a share of a device they are wider (`gpuscope.hardware.shares`).
+    """
+    by = error_factor(device.id)
     whole_s = steady.ttft_s + question.answer * steady.tpot_s
-    kept = [probability_below(1.0, headroom)]
+    kept = [probability_below(1.0, headroom, ERROR * by)]
     for limit in question.limits:
         predicted = {"ttft": steady.ttft_s, "tpot": steady.tpot_s, "e2e": whole_s}[limit.metric]
         error = TTFT_ERROR if limit.metric == "ttft" else tpot_error
-        kept.append(probability_below(predicted, limit.seconds, error))
+        kept.append(probability_below(predicted, limit.seconds, error * by))
     return min(kept)
 
 

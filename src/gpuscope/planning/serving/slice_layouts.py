@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 
@@ -10,12 +11,16 @@ from gpuscope.hardware.slices import Profile
 
 __all__ = ["Counts", "laid", "least_sets", "side_by_side", "together"]
 
+Size = int | Fraction
 Counts = tuple[int, ...]
 """Slices of each profile."""
 
 
 def side_by_side(profiles: Sequence[Profile], counts: Sequence[int]) -> bool:
     """Whether one device can hold so many slices of each profile."""
+    taken = [(each, count) for each, count in zip(profiles, counts, strict=True) if count]
+    if any(each.of for each, _ in taken):
+        return len(taken) == 1 and taken[0][1] <= taken[0][0].of
     sized = sorted(
         (each for each, count in zip(profiles, counts, strict=True) for _ in range(count)),
         key=lambda each: (-each.eighths, len(each.starts)),
@@ -25,7 +30,7 @@ def side_by_side(profiles: Sequence[Profile], counts: Sequence[int]) -> bool:
         if number == len(sized):
             return True
         each = sized[number]
-        wide = (1 << each.eighths) - 1
+        wide = (1 << int(each.eighths)) - 1
         return any(
             not taken & (wide << start) and fits(number + 1, taken | wide << start)
             for start in each.starts
@@ -39,7 +44,7 @@ def least_sets(
 ) -> Iterator[Counts]:
     """Sets of slices that keep up with a model, and do not without any of them."""
 
-    def grow(number: int, chosen: Counts, served: float, eighths: int) -> Iterator[Counts]:
+    def grow(number: int, chosen: Counts, served: float, eighths: Size) -> Iterator[Counts]:
         if served >= rate:
             least = min(r for r, n in zip(rooms, chosen, strict=False) if n)
             if served - least < rate:
@@ -48,7 +53,7 @@ def least_sets(
         if number == len(profiles):
             return
         each, room = profiles[number], rooms[number]
-        most = min(len(each.starts) * devices, (8 * devices - eighths) // each.eighths)
+        most = min(len(each.starts) * devices, int((8 * devices - eighths) // each.eighths))
         for count in range(most + 1 if room else 1):
             yield from grow(
                 number + 1, (*chosen, count), served + count * room, eighths + count * each.eighths
@@ -64,10 +69,10 @@ def together(
 ) -> Iterator[tuple[Counts, ...]]:
     """One set of each model, as far as their memory goes."""
 
-    def eighths(counts: Counts) -> int:
-        return sum(n * p.eighths for n, p in zip(counts, profiles, strict=True))
+    def eighths(counts: Counts) -> Size:
+        return sum((n * p.eighths for n, p in zip(counts, profiles, strict=True)), Fraction())
 
-    def grow(number: int, left: int) -> Iterator[tuple[Counts, ...]]:
+    def grow(number: int, left: Size) -> Iterator[tuple[Counts, ...]]:
         if number == len(sets):
             yield ()
             return

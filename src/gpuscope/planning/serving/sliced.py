@@ -1,9 +1,9 @@
-"""Models packed onto slices (MIG) of as few devices as serve what is asked of each.
+"""Models packed onto slices (MIG), or onto equal shares, of as few devices as serve what is asked.
 
 1. What a slice can serve of a model within its limits follows from the quick score of `search`.
 2. On one device, then on two and so on: of each model every least set of slices that keeps up is
    taken; sets of all models are put together and laid onto devices, where slices begin only at
-   certain eighths of the memory.
+   certain eighths of the memory; equal shares lie beside their like alone.
 3. The fewest devices win, then the least share of them; the best are simulated, slice by slice.
 """
 
@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
+from gpuscope.document.printable import short_repr
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError, UnsupportedError
-from gpuscope.hardware import Cluster, parse_target
+from gpuscope.hardware import Cluster, Device, parse_target
 from gpuscope.hardware.cluster import build_cluster
+from gpuscope.hardware.shares import share_named, shares_of
 from gpuscope.hardware.slices import Profile, profiles_of
 from gpuscope.planning.question import counts_of
+from gpuscope.planning.serving.launch import launch_line
 from gpuscope.planning.serving.search import (
     deployed,
     feasible,
@@ -32,12 +35,13 @@ from gpuscope.planning.serving.types import Offered, ServingChoice, ServingQuest
 from gpuscope.serving.engine import engine as profile_of
 
 __all__ = [
-    "SLICES", "Placed", "SlicedPlan", "SlicedQuestion", "Way", "is_sliced",
+    "PARTS", "Placed", "SlicedPlan", "SlicedQuestion", "Way", "is_sliced",
     "question_of_slices", "search_slices",
 ]  # fmt: skip
 
-SLICES = ":slices"
-"""After a device's name: whatever slices it can be split into."""
+PARTS = ("slices", "mps", "time")
+"""After a device's name and a colon: slices (MIG), or equal shares by MPS or time slicing, as few
+or as many as do."""
 
 MOST_DEVICES = 4
 """Devices that slices are laid onto; who needs more takes whole ones."""
@@ -47,6 +51,9 @@ _CONSIDERED = 5000
 
 _MORE = 8
 """Times as many ways are simulated where those before are not sure enough."""
+
+MEMORY_TAKEN = 0.9
+"""Of a share's memory for weights, keys and values: what vLLM takes of a device by itself."""
 
 WHOLE = Profile("whole", 8, (0,), 1.0)
 """A device that is not split."""
@@ -58,12 +65,14 @@ class SlicedQuestion:
 
     Attributes:
         device: name of the device that may be split.
+        part: one of `PARTS`.
         demands: what is asked of each model, its `clusters` the whole device.
         devices: that may be taken, at most.
         simulated: how many ways are simulated that turn out to be sure enough.
     """
 
     device: str
+    part: str
     demands: tuple[ServingQuestion, ...]
     devices: int
     simulated: int
@@ -134,10 +143,59 @@ class SlicedPlan:
     candidates: int
     complete: bool = True
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.taken.words)
+
+    @property
+    def taken(self) -> Way:
+        """The best, or where none is sure enough the surest."""
+        return self.best or max(self.judged, key=lambda each: each.feasible)
+
+    def to(self, framework: str) -> str:
+        """Shell lines that make the parts and start the models: "vllm" or "sglang".
+
+        Raises:
+            UnknownNameError: no such framework.
+        """
+        lines = [] if self.question.part != "slices" else _made(self.taken)
+        for each in self.taken.placed:
+            lines += _started(each, framework)
+        return "\n".join(lines)
+
+
+def _made(way: Way) -> list[str]:
+    """Slices are made largest first, so that each finds its place."""
+    lines = []
+    for number, slices in enumerate(way.devices):
+        if slices != (WHOLE.name,):
+            lines += [
+                f"sudo nvidia-smi -i {number} -mig 1",
+                f"sudo nvidia-smi mig -i {number} -cgi {','.join(slices)} -C",
+            ]
+    return [*lines, "nvidia-smi -L   # the names of slices, for CUDA_VISIBLE_DEVICES"]
+
+
+def _started(each: Placed, framework: str) -> list[str]:
+    line = launch_line(each.model, each.offered.choice, framework)
+    share = share_named(each.profile)
+    if share is None:
+        return [f"# {each.model} on {each.profile}: CUDA_VISIBLE_DEVICES=MIG-...", line]
+    option = {"vllm": "gpu-memory-utilization", "sglang": "mem-fraction-static"}[framework]
+    start = "# nvidia-cuda-mps-control -d: once a device, before its processes"
+    part = f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={100 // share.of}"
+    ahead = [start, part] if share.way == "mps" else []
+    held = f"{line} \\\n  --{option} {MEMORY_TAKEN / share.of:.2f}"
+    return [f"# {each.model} on {each.profile} of its device", *ahead, held]
+
 
 def is_sliced(on: object) -> bool:
-    """Whether these devices are slices to be chosen: "h200:slices"."""
-    return isinstance(on, str) and on.strip().lower().endswith(SLICES)
+    """Whether these devices are parts to be chosen: "h200:slices", "h200:mps", "h200:time"."""
+    return isinstance(on, str) and on.strip().lower().rpartition(":")[2] in PARTS and ":" in on
+
+
+def parts_of(device: Device, part: str) -> tuple[Profile, ...]:
+    """What a device may be split into, the least first; () where it may not."""
+    return profiles_of(device.id) if part == "slices" else shares_of(device, part)
 
 
 def question_of_slices(
@@ -153,7 +211,7 @@ def question_of_slices(
 
     Args:
         model: one, with `rate`; or several with theirs: "llama-3.2-1b=6,qwen3-8b=2".
-        on: "h200:slices".
+        on: "h200:slices", "h200:mps" or "h200:time".
         devices: at most.
         rate: requests each second.
         simulate: how many ways are simulated.
@@ -162,8 +220,15 @@ def question_of_slices(
     Raises:
         UnknownNameError, InvalidValueError, UnsupportedError: as there; a device without slices.
     """
-    device = parse_target(on.strip()[: -len(SLICES)]).device
-    if not profiles_of(device.id):
+    name, _, part = on.strip().lower().rpartition(":")
+    device = parse_target(name).device
+    if part != "slices" and not parts_of(device, part):
+        raise UnsupportedError(
+            Text("{device} is not shared by MPS or by time slicing.", device=device.name),
+            Text("Both are NVIDIA's."),
+            Text("Type for example: --on h200:{part}", part=part),
+        )
+    if not parts_of(device, part):
         raise UnsupportedError(
             Text("{device} has no slices in the catalogue.", device=device.name),
             Text("MIG is there on A100, H100 and H200."),
@@ -175,7 +240,7 @@ def question_of_slices(
         for name, each in pairs
     )
     return SlicedQuestion(
-        device.id, demands, min(MOST_DEVICES, max(counts_of(devices))), max(1, simulate)
+        device.id, part, demands, min(MOST_DEVICES, max(counts_of(devices))), max(1, simulate)
     )
 
 
@@ -225,7 +290,8 @@ def search_slices(
     Raises:
         DoesNotFitError: so many devices, whole or split, do not serve what is asked.
     """
-    parts = (each for each in profiles_of(question.device) if each.eighths < WHOLE.eighths)
+    whole = parse_target(question.device).device
+    parts = (e for e in parts_of(whole, question.part) if e.eighths < WHOLE.eighths)
     profiles = (*parts, WHOLE)
     rooms = [[_room(each, _cluster(question, p)) for p in profiles] for each in question.demands]
     served, certainty = _Served(question, on_choice), question.demands[0].certainty
@@ -248,9 +314,9 @@ def search_slices(
             Text("Ask for more (--devices 4), or for whole ones: --on {id}", id=question.device),
         )
     sure = [each for each in judged if each.feasible >= certainty]
-    whole = [-(-d.rate_per_s // r[-1].rate_per_s) if r[-1].rate_per_s else None
+    apart = [-(-d.rate_per_s // r[-1].rate_per_s) if r[-1].rate_per_s else None
              for d, r in zip(question.demands, rooms, strict=True)]  # fmt: skip
-    alone = None if None in whole else int(sum(each or 0 for each in whole))
+    alone = None if None in apart else int(sum(each or 0 for each in apart))
     return SlicedPlan(
         question, sure[0] if sure else None, tuple(judged), alone, considered, complete
     )
@@ -287,7 +353,9 @@ def _most(question: ServingQuestion, choice: ServingChoice) -> float:
         rate = (low + high) / 2
         steady = at_rate(found, prompt, answer, rate)
         headroom = full.tokens_per_s / answer / rate
-        if steady is not None and feasible(question, steady, headroom, ERROR) >= question.certainty:
+        if steady is not None and (
+            feasible(question, steady, headroom, ERROR, choice.cluster.device) >= question.certainty
+        ):
             low = rate
         else:
             high = rate

@@ -9,16 +9,16 @@ from gpuscope.document.quantities import Number, Percent
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.planning.sentences import bound_to, starts, tied
-from gpuscope.planning.serving.launch import launch_line
-from gpuscope.planning.serving.sliced import WHOLE, SlicedPlan, Way
+from gpuscope.planning.serving.sliced import SlicedPlan, Way
 
 __all__ = ["explained_slices", "refuse_of_whole_devices"]
 
-_ASSUMPTIONS = (
-    Text(
-        "Slices have no link: no model is split over them, and requests are shared among its "
-        "slices by what each can serve."
-    ),
+_TOGETHER = Text(
+    "A model is not split over parts, and its requests are shared among them by what each can "
+    "serve."
+)
+_SLICES = (
+    _TOGETHER,
     Text(
         "Neighbours are taken to rest: at work they share the link to the host and the board's "
         "power. No slice was measured."
@@ -28,6 +28,19 @@ _ASSUMPTIONS = (
         "memory."
     ),
 )
+_SHARES = (
+    _TOGETHER,
+    Text(
+        "Shares are equal, of arithmetic, bandwidth and memory, and neighbours are taken to be "
+        "always at work: a share gets more while they rest."
+    ),
+    Text(
+        "Errors are taken to be twice as wide as of a whole device, since neighbours evict from "
+        "the L2 and switch. Nothing keeps a process from memory beyond its share."
+    ),
+)
+_ASSUMPTIONS = {True: _SLICES, False: _SHARES}
+"""Whether parts are slices."""
 
 
 def refuse_of_whole_devices(why: str | None, changed: bool) -> None:
@@ -38,8 +51,8 @@ def refuse_of_whole_devices(why: str | None, changed: bool) -> None:
     """
     if why is not None or changed:
         raise InvalidValueError(
-            Text("--why, --prices and --device-set do not go with slices."),
-            Text("Slices are chosen by their share of a device."),
+            Text("--why, --prices and --device-set do not go with parts of devices."),
+            Text("Parts are chosen by their share of a device."),
             Text("Leave them out."),
         )
 
@@ -55,18 +68,18 @@ def explained_slices(plan: SlicedPlan, framework: str | None = None) -> Explanat
         UnknownNameError: no such framework.
     """
     demands = plan.question.demands
-    taken = plan.best or max(plan.judged, key=lambda each: each.feasible)
+    taken = plan.taken
     sections = [
         Section(Text("What lies where"), (_placed(taken),)),
         Section(Text("All that were simulated"), (_ways(plan),)),
     ]
     if framework is not None:
-        sections.append(starts(framework, _started(taken, framework), "sh"))
+        sections.append(starts(framework, plan.to(framework), "sh"))
     asked = ", ".join(f"{each.model} {each.rate_per_s:.3g}/s" for each in demands)
     return Explanation(
         "plan",
         Text(
-            "{models} on slices: {prompt} tokens in, {answer} out",
+            "{models} on parts of devices: {prompt} tokens in, {answer} out",
             models=asked,
             prompt=demands[0].prompt,
             answer=demands[0].answer,
@@ -75,7 +88,10 @@ def explained_slices(plan: SlicedPlan, framework: str | None = None) -> Explanat
         tuple(sections),
         (),
         (),
-        (*_ASSUMPTIONS, *bound_to(taken.cluster, demands[0].clusters)),
+        (
+            *_ASSUMPTIONS[plan.question.part == "slices"],
+            *bound_to(taken.cluster, demands[0].clusters),
+        ),
     )
 
 
@@ -154,19 +170,3 @@ def _ways(plan: SlicedPlan) -> Table:
     )
     chosen = tuple(n for n, each in enumerate(plan.judged) if each is plan.best)
     return Table(Text("The least share first"), columns, rows, chosen)
-
-
-def _started(way: Way, framework: str) -> str:
-    """Shell lines: the slices are made largest first, so that each finds its place."""
-    lines = []
-    for number, slices in enumerate(way.devices):
-        if slices != (WHOLE.name,):
-            lines += [
-                f"sudo nvidia-smi -i {number} -mig 1",
-                f"sudo nvidia-smi mig -i {number} -cgi {','.join(slices)} -C",
-            ]
-    lines.append("nvidia-smi -L   # the names of slices, for CUDA_VISIBLE_DEVICES")
-    for each in way.placed:
-        lines.append(f"# {each.model} on {each.profile}: CUDA_VISIBLE_DEVICES=MIG-...")
-        lines.append(launch_line(each.model, each.offered.choice, framework))
-    return "\n".join(lines)
