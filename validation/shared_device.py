@@ -1,6 +1,6 @@
 """Two processes on one GPU that take turns (time slicing): predicted first, measured after.
 
-    python validation/shared_device.py predict               # no GPU: results/shared_device.json
+    python validation/shared_device.py predict               # no GPU: results/shared_device_*.json
     python validation/shared_device.py measure --out DIR     # one GPU: DIR/shared_device.jsonl
 
 Each process works in a context of its own, as two jobs do that share a device without MPS. Pairs
@@ -26,9 +26,11 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
-PREDICTED = HERE / "results" / "shared_device.json"
+RESULTS = HERE / "results"
 DEVICE = "h100"
-SHARE = f"{DEVICE}:time-2"
+"""Predicted for, and committed, before any was run. The machine that came had an H200: the same
+prediction for it was made after (`predict --on h200`), by the same code."""
+
 SECONDS = 2.5
 """Of each phase; the first part of it does not count."""
 SETTLING_S = 0.4
@@ -98,16 +100,16 @@ WORKLOADS: dict[str, Callable[[], Callable[[], object]]] = {
 }
 
 
-def predict() -> None:
+def predict(on: str) -> None:
     """Predict each step alone and on one of two shares."""
     import gpuscope
 
-    lines: list[Line] = []
+    lines, path = list[Line](), RESULTS / f"shared_device_{on}.json"
     for name, build in WORKLOADS.items():
         line: Line = {"workload": name}
-        for on in (DEVICE, SHARE):
-            run = gpuscope.predict(build, on=on)
-            line[on] = {
+        for device in (on, f"{on}:time-2"):
+            run = gpuscope.predict(build, on=device)
+            line[device] = {
                 "step_s": run.step_time_s,
                 "interval_s": run.step_time_interval_s,
                 "device_busy_s": run.device_busy_s,
@@ -116,12 +118,12 @@ def predict() -> None:
             }
         lines.append(line)
         print(line, flush=True)
-    alone = {line["workload"]: line[DEVICE] for line in lines}
+    alone = {line["workload"]: line[on] for line in lines}
     pairs: list[Line] = [
         {"pair": pair, "steps_s": _turns(*(alone[name] for name in pair))} for pair in PAIRS
     ]
     found = {"alone_and_shared": lines, "pairs": pairs}
-    PREDICTED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def _turns(*both: Line) -> list[float]:
@@ -220,11 +222,12 @@ def main() -> None:
     """Predict or measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("predict", "measure"))
+    parser.add_argument("--on", default=DEVICE)
     parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--budget", type=float, default=70.0, help="seconds in all")
     args = parser.parse_args()
     if args.what == "predict":
-        predict()
+        predict(args.on)
     else:
         measure(args.out, args.budget)
 
