@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.plain import dumps
@@ -147,7 +146,9 @@ def capture_job(
         return workload
     if isinstance(workload, Program):
         return _whole_job(workload, cluster)
-    if _is_jax(workload):
+    from gpuscope.program.jax.workload import is_jax
+
+    if is_jax(workload):
         return _jax_job(workload, cluster, options)
     if isinstance(workload, (str, TransformerSize)):
         return _named_job(workload, cluster, for_cluster(options, cluster), strict, calibration)
@@ -187,16 +188,6 @@ def _named_job(
         record,
     )
     return kept
-
-
-def _is_jax(workload: object) -> bool:
-    """Whether JAX is to trace it: a file, a build function or a jitted one (JAX stays unloaded)."""
-    from gpuscope.program.jax import workload as jax_workload
-
-    if isinstance(workload, str):
-        path = workload.rpartition(":")[0] or workload
-        return path.endswith(".py") and jax_workload.is_jax_file(Path(path))
-    return jax_workload.is_jax_step(workload) or jax_workload.is_jax_build(workload)
 
 
 def _jax_job(
@@ -477,8 +468,10 @@ def _job_key(cluster: Cluster) -> tuple[int, int]:
 
 def _capture_key(workload: object, cluster: Cluster) -> tuple[object, ...]:
     """The same with the device for which XLA compiles, where it does."""
+    from gpuscope.program.jax.workload import is_jax
+
     key = _job_key(cluster)
-    return (*key, cluster.device.id) if _is_jax(workload) else key
+    return (*key, cluster.device.id) if is_jax(workload) else key
 
 
 def for_cluster(options: WorkloadOptions | None, cluster: Cluster) -> WorkloadOptions | None:

@@ -98,6 +98,18 @@ class Accelerator:
         except GpuscopeError:
             return None
 
+    def begun(self) -> bool:
+        """Whether this process has work on the device already, so that the driver knows it."""
+        started: Any = self._torch.cuda.is_initialized  # untyped in torch
+        return bool(started())
+
+    def software(self) -> dict[str, str]:
+        """Versions of what runs the workload."""
+        version = self._torch.version
+        found = {"torch": str(self._torch.__version__)}
+        found |= {"cuda": str(version.cuda)} if version.cuda else {}
+        return found | ({"hip": str(version.hip)} if version.hip else {})
+
     def _count(self, name: str) -> int | None:
         if not hasattr(self._module, name):
             return None
@@ -223,18 +235,11 @@ def _has(torch: Any, kind: str) -> bool:
 
 def machine_facts(accelerator: Accelerator) -> dict[str, str]:
     """Return what the figures depend on: versions, device, host."""
-    import torch
-
-    facts = {
+    return {
         "device": accelerator.name,
-        "torch": str(torch.__version__),
+        **accelerator.software(),
         "python": platform.python_version(),
         "processor": processor_name(),
         "processors": str(os.cpu_count() or ""),
         "system": platform.platform(),
     }
-    if torch.version.cuda:
-        facts["cuda"] = str(torch.version.cuda)
-    if torch.version.hip:
-        facts["hip"] = str(torch.version.hip)
-    return facts

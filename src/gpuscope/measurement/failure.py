@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -81,10 +82,10 @@ def explained(what: str, error: BaseException) -> GpuscopeError:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an allocation on the device failed."""
-    import torch
-
-    kind: Any = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
-    return isinstance(error, kind) or "out of memory" in str(error).lower()[:400]
+    torch: Any = sys.modules.get("torch")  # what it raises, it is there to raise
+    kind = getattr(torch, "OutOfMemoryError", None)
+    known = kind is not None and isinstance(error, kind)
+    return known or "out of memory" in str(error).lower()[:400]
 
 
 def out_of_memory(what: str, error: BaseException) -> OutOfDeviceMemoryError:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.quantities import Bytes, Number
-from gpuscope.document.text import Text, joined, sentences
+from gpuscope.document.text import Text, sentences
 from gpuscope.errors import GpuscopeError, InvalidValueError, WorkloadError
 from gpuscope.renamed import renamed
 from gpuscope.run import Run
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gpuscope.measurement.accelerator import Accelerator
     from gpuscope.measurement.assemble import Findings
     from gpuscope.measurement.epochs import Epochs
-    from gpuscope.measurement.sensors import Sensor
     from gpuscope.program.workload import Workload, WorkloadOptions
 
 Build = Callable[[], Callable[[], object]]
@@ -84,6 +83,7 @@ def measure(
     _check(seconds, confidence)
     from gpuscope.measurement.accelerator import choose_accelerator
     from gpuscope.measurement.epochs import Epochs
+    from gpuscope.program.jax.workload import is_jax
 
     if isinstance(workload, str):  # before a word about the GPU: what is typed is easier to mend
         from gpuscope.program.workload import check_name
@@ -95,9 +95,13 @@ def measure(
             return measure_onnx(
                 workload, options, on, Plan(seconds, confidence, profile), on_progress
             )
+    plan = Plan(seconds, confidence, profile)
+    if is_jax(workload):
+        from gpuscope.measurement.jax.measuring import measure_jax
+
+        return measure_jax(_resolve(workload, options), on, plan, on_progress)
     accelerator = choose_accelerator(on)
     resolved = _resolve(workload, options, accelerator)
-    plan = Plan(seconds, confidence, profile)
     try:
         with Epochs() as epochs:
             return _measured(resolved, accelerator, plan, on_progress, epochs)
@@ -121,30 +125,39 @@ def _check(seconds: float, confidence: float) -> None:
 
 
 def _resolve(
-    workload: Build | str, options: WorkloadOptions | None, accelerator: Accelerator
+    workload: Build | str, options: WorkloadOptions | None, accelerator: Accelerator | None = None
 ) -> Workload:
     """The workload by name, or around the user's function."""
     from dataclasses import replace
 
-    from gpuscope.program.workload import Workload, WorkloadOptions, resolve
+    from gpuscope.program.workload import WorkloadOptions, resolve
 
     if isinstance(workload, str):
         options = options or WorkloadOptions()
-        if not accelerator.is_gpu and ".py" not in workload:
+        if accelerator and not accelerator.is_gpu and ".py" not in workload:
             options = replace(options, device="cpu")
         found = resolve(workload, options)
         if found.script is not None:
             found.build()  # says what to do instead
         return found
+    if accelerator is None and isinstance(workload, tuple):  # a jitted function, its arguments
+        made = workload
+        return _of_function(getattr(made[0], "__name__", "step"), lambda: made)
     if not callable(workload):
         raise WorkloadError(
             Text("A workload cannot be a {name}.", name=type(workload).__name__),
             "",
             Text("Give a build function, a model name, or a path."),
         )
+    return _of_function(getattr(workload, "__name__", "workload"), workload)
+
+
+def _of_function(name: str, build: Callable[[], Any]) -> Workload:
+    from gpuscope.program.workload import Workload
+
     return Workload(
-        name=getattr(workload, "__name__", "workload"),
-        build=workload,
+        name=name,
+        build=build,
         title="",
         task="",
         batch=None,
@@ -180,13 +193,14 @@ def _measured(
 ) -> Run:
     from gpuscope.measurement.assemble import Findings, assemble
     from gpuscope.measurement.failure import run_workload
+    from gpuscope.measurement.others import others_on
     from gpuscope.measurement.sensors import open_sensor
     from gpuscope.measurement.warmup import warm_up
 
     sensor = open_sensor(accelerator.index) if accelerator.is_gpu else None
     found = Findings(sensor=sensor, notes=list(workload.notes))
     try:
-        found.notes += _others(sensor)
+        found.notes += others_on(sensor, accelerator)
         say(Text("Building the workload …"))
         built = run_workload("build()", lambda: _built(workload, accelerator))
         step = _placed(built, accelerator, epochs)
@@ -279,35 +293,6 @@ def _record(
 def _first_line(error: BaseException) -> str:
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _others(sensor: Sensor | None) -> Sequence[str]:
-    """Say who else is on the device, before this process has work there."""
-    import os
-
-    import torch
-
-    if sensor is None:
-        return ()
-    reading = sensor.read(processes=True)
-    running = reading.processes or ()
-    own = os.getpid()
-    started: Any = torch.cuda.is_initialized  # untyped in torch
-    if started() and not any(each.pid == own for each in running):
-        return ()  # the driver numbers processes otherwise: ours cannot be told from others
-    others = [each for each in running if each.pid != own]
-    if not others:
-        return ()
-    names = joined(
-        Text("{name} (pid {pid})", name=each.name or Text("a process"), pid=each.pid)
-        for each in others[:3]
-    )
-    return (
-        Text(
-            "The device is not ours alone: {names}. Times may be longer than they need be.",
-            names=names,
-        ),
-    )
 
 
 def _with_prediction(

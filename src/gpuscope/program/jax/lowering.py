@@ -77,6 +77,20 @@ def is_jitted(value: object) -> bool:
     return hasattr(value, "trace") and hasattr(value, "lower") and callable(value)
 
 
+def check_jitted(function: object) -> None:
+    """Refuse what `jax.jit` has not wrapped.
+
+    Raises:
+        WorkloadError: it is not jitted.
+    """
+    if not is_jitted(function):
+        raise WorkloadError(
+            Text("{name} is not jitted.", name=_name(function)),
+            Text("XLA compiles what jax.jit wraps; anything else runs call by call."),
+            Text("Write: {name} = jax.jit({name})", name=_name(function)),
+        )
+
+
 def lower_build(build: Callable[[], Any], devices: int) -> Lowered:
     """Call what makes the function and its arguments, traced, and lower the function.
 
@@ -97,7 +111,7 @@ def lower_build(build: Callable[[], Any], devices: int) -> Lowered:
             if not _needs_values(error.__cause__):
                 raise
         # The code looks into its arrays, or the step holds some of them: they are made, here.
-        function, arguments = _pair(build, build())
+        function, arguments = pair_of(build, build())
         return lower(function, arguments, devices)
 
 
@@ -114,12 +128,7 @@ def lower(function: Any, arguments: tuple[Any, ...], devices: int = 1) -> Lowere
         InvalidValueError: it is sharded over another number of devices.
     """
     check_installed()
-    if not is_jitted(function):
-        raise WorkloadError(
-            Text("{name} is not jitted.", name=_name(function)),
-            Text("XLA compiles what jax.jit wraps; anything else runs call by call."),
-            Text("Write: {name} = jax.jit({name})", name=_name(function)),
-        )
+    check_jitted(function)
     import jax
 
     shapes = jax.tree.map(_shape, arguments)
@@ -223,7 +232,7 @@ def _built(build: Callable[[], Any]) -> tuple[Any, tuple[Any, ...]]:
     kept: dict[str, Any] = {}
 
     def traced() -> Any:
-        function, arguments = _pair(build, build())
+        function, arguments = pair_of(build, build())
         kept["function"] = function
         leaves, kept["tree"] = jax.tree.flatten(arguments)
         kept["leaves"] = leaves
@@ -268,7 +277,7 @@ def _with_shardings(jaxpr: Any) -> Iterator[Any]:
         )
 
 
-def _pair(build: Callable[[], Any], made: Any) -> tuple[Any, tuple[Any, ...]]:
+def pair_of(build: Callable[[], Any], made: Any) -> tuple[Any, tuple[Any, ...]]:
     """What a build returned, checked.
 
     Raises:

@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from gpuscope.program.jax.compiling import Target
     from gpuscope.program.models.user_file import UserBuild
 
-__all__ = ["captured", "is_jax_build", "is_jax_file", "is_jax_step", "lowered_file"]
+__all__ = ["captured", "is_jax", "is_jax_build", "is_jax_file", "is_jax_step", "lowered_file"]
 
 _JAX = frozenset(("jax", "flax", "optax", "haiku", "equinox"))
+
+
+def is_jax(workload: object) -> bool:
+    """Whether JAX is to trace it: a file, a build function or a jitted one (JAX stays unloaded)."""
+    if isinstance(workload, str):
+        path = workload.rpartition(":")[0] or workload
+        return path.endswith(".py") and is_jax_file(Path(path))
+    return is_jax_step(workload) or is_jax_build(workload)
 
 
 def is_jax_file(path: Path) -> bool:
