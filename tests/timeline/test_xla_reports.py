@@ -107,3 +107,17 @@ def test_the_wire_format_by_hand() -> None:
     for damaged in (b"\x08", b"\x12\x05ab", b"\x0b", b"\x08" + b"\xff" * 11):
         with pytest.raises(MisfitError):
             list(fields(damaged))
+
+
+@pytest.mark.parametrize("name", ["h200.xplane.pb", "h200.trace.json.gz"])
+def test_xla_on_an_h200(name: str) -> None:
+    """Recorded: three marked steps of two batched products and a softmax between, JAX 0.11.2."""
+    run = load(FOLDER / name)
+    kernels = Counter(name for name, _, _ in found(run.timeline, "kernel"))
+    assert sum(kernels.values()) == 9
+    assert all(count % 3 == 0 for count in kernels.values())
+    assert len(found(run.timeline, "memset")) == 3
+    assert len(run.timeline.steps) == 3
+    # 244 us a step without the profiler; under it each is waited for.
+    assert run.device_busy_s == pytest.approx(241e-6, rel=0.01)
+    assert run.step_time_s > 500e-6
