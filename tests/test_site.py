@@ -55,6 +55,7 @@ def test_it_is_built_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     api = (tmp_path / "site" / "api.html").read_text("utf-8")
     told = set(re.findall(r'id="gpuscope[\w.]*\.(\w+)"', api))
-    assert set(gpuscope.__all__) <= told
-    assert "</iframe>" in (tmp_path / "site" / "live.zh-CN.html").read_text("utf-8")
+    assert {*gpuscope.__all__, "StepTimes", "inline"} <= told
+    chinese = (tmp_path / "site" / "live.zh-CN.html").read_text("utf-8")
+    assert 'src="live/step.zh-CN.html"' in chinese
     assert (tmp_path / "site" / "source" / "examples" / "fsdp_tp.py.txt").is_file()

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ def on_files(files: Any, config: Any) -> Any:
     def add(place: str, content: str | bytes) -> None:
         files.append(File.generated(config, place, content=content))
 
-    for ending, words in LANGUAGES.items():
-        add(f"live{ending}.md", _live_page(words))
+    for ending in LANGUAGES:
+        add(f"live{ending}.md", _live_page(ending))
     add("api.md", _api_page())
     for path in _outside():
         add(_copied(path), path.read_bytes())
@@ -70,11 +71,11 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def _live_page(words: tuple[str, str, str]) -> str:
-    _, title, about = words
+def _live_page(ending: str) -> str:
+    _, title, about = LANGUAGES[ending]
     parts = [
         f"## {name}\n\n{about}\n\n```console\n$ gpuscope {' '.join(command)} --report {name}.html\n"
-        f'```\n\n<iframe src="live/{name}.html" title="{name}" loading="lazy" '
+        f'```\n\n<iframe src="live/{name}{ending}.html" title="{name}" loading="lazy" '
         'style="width:100%;height:80vh;border:1px solid #8884"></iframe>\n'
         for name, command in LIVE.items()
     ]
@@ -82,26 +83,36 @@ def _live_page(words: tuple[str, str, str]) -> str:
 
 
 def _live() -> dict[str, bytes]:
-    """Run the commands that make the live pages."""
+    """Run the commands that make the live pages, each in the language of the page around it."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     made = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, command in LIVE.items():
-            page = Path(folder) / f"{name}.html"
-            line = [sys.executable, "-m", "gpuscope", *command, "--report", str(page)]
+        for name, ending in product(LIVE, LANGUAGES):
+            page = Path(folder) / f"{name}{ending}.html"
+            line = [sys.executable, "-m", "gpuscope", *LIVE[name], "--report", str(page)]
+            line += ["--lang", ending[1:3] or "en"]
             subprocess.run(line, check=True, env=environment, stdout=subprocess.DEVNULL)
-            made[name] = page.read_bytes()
+            made[name + ending] = page.read_bytes()
     return made
 
 
 def _api_page() -> str:
-    """Every public name, by its docstring."""
+    """Public names by their docstrings: of the package, and of what scripts and notebooks take."""
     sys.path.insert(0, str(ROOT / "src"))
     import gpuscope
+    from gpuscope import runtime
+    from gpuscope.views import notebook
 
-    names = sorted(gpuscope.__all__, key=lambda name: (not name.islower(), name.lower()))
-    entries = "\n\n".join(f"::: {_place(gpuscope, name)}" for name in names)
-    return f"# Python\n\n{entries}\n"
+    pages = ["# Python\n"]
+    for package, names in (
+        (gpuscope, gpuscope.__all__),
+        (runtime, runtime.__all__),
+        (notebook, ["inline", "html"]),
+    ):
+        listed = sorted(names, key=lambda name: (not name.islower(), name.lower()))
+        pages.append(f"## {package.__name__}\n")
+        pages += [f"::: {_place(package, name)}\n" for name in listed]
+    return "\n".join(pages)
 
 
 def _place(package: Any, name: str) -> str:
