@@ -8,30 +8,14 @@ import { t, word } from "../core/language";
 import type { Model } from "../core/model";
 import type { ReportPage } from "../core/page";
 import type { Shown } from "../views/resources/device_picture";
-import { type KernelGroup, kernelGroups, splitOf } from "../views/tasks/groups";
 import { type Filling, dealt } from "../views/tasks/waves";
 import { familyOf } from "../views/time/belongs";
 import { legOf } from "../views/time/strip_data";
 import { shortName } from "../views/time/symbol";
 import { deviceRanks } from "../views/time/window";
 import { type Instant, instantAt, memoryAt, readingAt } from "./instant";
+import { fillingOf } from "./filling";
 import { doing, placeOf, progress } from "./words";
-
-const groups = new WeakMap<Model, Map<string, KernelGroup>>();
-const fillings = new WeakMap<KernelGroup, Filling | null>();
-
-/** How a running kernel's blocks fill the device; null where grid or waves are not known. */
-function fillingOf(model: Model, event: number): Filling | null {
-  const known = groups.get(model) ?? new Map(kernelGroups(model).map((group) => [group.key, group]));
-  groups.set(model, known);
-  const group = known.get(model.groups[model.groupOf[event] as number] ?? "");
-  if (!group) return null;
-  const found = fillings.get(group);
-  if (found !== undefined) return found;
-  const made = splitOf(model.run, group).found;
-  fillings.set(group, made);
-  return made;
-}
 
 /** Which wave a kernel is in, were all equally long, and its blocks on each multiprocessor. */
 export function waveAt(model: Model, event: number, at: number): { filling: Filling; wave: number; on: number[] } | null {

@@ -3,6 +3,7 @@
 import { text } from "../../core/language";
 import type { View } from "../../core/page";
 import { devicePanel } from "../resources/device";
+import { smMapPanel } from "../resources/sm_map";
 import { classesPanel, familiesPanel, phasesPanel } from "./breakdowns";
 import { comparisonPanel } from "./comparison";
 import { copiesPanel } from "./copies";
@@ -21,7 +22,7 @@ export const view: View = {
   title: text("Time"),
   about: text("Where a step's time goes, when everything happens, and what waits for what."),
   panels: [
-    timelinePanel, devicePanel, classesPanel, stripPanel, hostPanel, familiesPanel, phasesPanel, pairPanel, comparisonPanel, ranksPanel,
+    timelinePanel, devicePanel, smMapPanel, classesPanel, stripPanel, hostPanel, familiesPanel, phasesPanel, pairPanel, comparisonPanel, ranksPanel,
     pathPanel, idlePanel, launchesPanel, copiesPanel, stepsPanel,
   ],
 };
