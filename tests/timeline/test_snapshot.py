@@ -392,3 +392,26 @@ def test_a_dump_of_the_flight_recorder_is_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="flight recorder") as caught:
         read_snapshot(saved(tmp_path, {"version": "2.4", "entries": []}))
     assert "gpuscope explain error" in caught.value.next_step
+
+
+def test_the_blocks_are_followed_from_the_begin_to_the_end(memory: DeviceMemory) -> None:
+    found = memory.blocks
+    assert found is not None
+    for at_ns, allocated in zip(
+        memory.time_ns[1:].tolist(), memory.allocated_bytes[1:].tolist(), strict=True
+    ):
+        later = memory.time_ns[memory.time_ns > at_ns]
+        if at_ns in memory.time_ns[:-1].tolist() and (memory.time_ns == at_ns).sum() > 1:
+            continue  # several entries at one moment: only the last state lasts
+        assert len(later) or at_ns == found.end_ns
+        there = [
+            b.nbytes
+            for b in found.blocks
+            if (b.born_ns is None or b.born_ns <= at_ns)
+            and (b.died_ns is None or b.died_ns > at_ns)
+        ]
+        assert sum(there) == allocated
+    made = [b for b in found.blocks if b.label == "train.py:42 forward"]
+    assert made
+    assert all(b.category == "activation" and b.stack for b in made)
+    assert sum(size for _, size in found.segments) == 38 * MIB

@@ -58,6 +58,7 @@ def run_of(snapshot: Snapshot, path: str | Path, *, device: Device | None = None
         analysis=_analysis(story, _findings(memory)),
         assumptions=_remarks(snapshot, memory),
         origins={"peak_memory_bytes": "measured", "reserved_memory_bytes": "measured"},
+        memory_blocks=memory.blocks,
     )
 
 

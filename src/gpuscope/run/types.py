@@ -15,12 +15,14 @@ from gpuscope.timeline.types import Timeline
 
 if TYPE_CHECKING:
     from gpuscope.program.world import RankPrograms
+    from gpuscope.timeline.memory_blocks import MemoryBlocks
 
     Captured = Program | RankPrograms
 else:
     # Documents with forecasts are read by the types of their fields, of which one may be a run's;
-    # the reader knows no union of two dataclasses, and a basis is in no document.
-    Captured = object
+    # the reader knows no union of two dataclasses, and neither a basis nor blocks of memory are in
+    # a document.
+    Captured = MemoryBlocks = object
 
 SCHEMA_VERSION = 2
 """Of the documents of runs; a reader refuses a newer one."""
@@ -181,6 +183,8 @@ class Run:
         evidence: what stands behind a prediction's kernel times: "measured" (constants of the
             device itself), "carried" (of its maker's other devices) or "prior" (no device of its
             maker was measured); "" elsewhere.
+        memory_blocks: what lay where in memory, of a memory snapshot; None elsewhere, and for runs
+            read from a file.
     """
 
     name: str
@@ -209,6 +213,7 @@ class Run:
     place: JobPlace | None = None
     evidence: str = ""
     basis: Basis | None = None
+    memory_blocks: MemoryBlocks | None = None
 
     def __post_init__(self) -> None:
         # Mostly a file's name: anything may stand in it.

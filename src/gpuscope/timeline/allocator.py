@@ -118,6 +118,7 @@ class CachingAllocator:
         out_of_memory: how many requests found no room even after a release; they are served
             beyond the capacity, so that a workload that does not fit can be described.
         releases: how often cached segments were given back to make room.
+        segments: address and bytes of every segment or range of pages that was taken, in order.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class CachingAllocator:
         self.reserved_bytes = 0
         self.out_of_memory = 0
         self.releases = 0
+        self.segments: list[tuple[int, int]] = []
         self._pools: dict[tuple[int, bool], Pool] = {}
         self._next_address = 0
 
@@ -206,6 +208,7 @@ class CachingAllocator:
         self._make_room(nbytes)
         self.reserved_bytes += nbytes
         block = Block(self._next_address, nbytes, pool)
+        self.segments.append((self._next_address, nbytes))
         self._next_address += nbytes
         return block
 
@@ -226,12 +229,14 @@ class CachingAllocator:
         if last is not None and last.free:
             mapped = max(0, -(-(size - last.nbytes) // page) * page)
             pool.remove(last)
+            self.segments.append((last.address + last.nbytes, mapped))
             last.nbytes += mapped
             block = last
         else:
             mapped = -(-size // page) * page
             end = pool.base if last is None else last.address + last.nbytes
             block = Block(end, mapped, pool, before=last)
+            self.segments.append((end, mapped))
             if last is not None:
                 last.after = block
             pool.last = block

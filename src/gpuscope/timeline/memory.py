@@ -8,6 +8,7 @@ Lifetimes come from the captured program, sizes and segments from the caching al
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -61,6 +62,8 @@ class MemoryTrace:
             what is there before the step), and the storage that was asked for; None where all did.
         by_module: bytes by the module that owns or made them at the peak, largest first; they add
             up to the peak.
+        lives: every allocation that is there at some point of the last step, in order of birth.
+        segments: address and bytes of every segment that was taken, in order.
     """
 
     op: Ints
@@ -77,6 +80,8 @@ class MemoryTrace:
     by_category: tuple[tuple[Category, Ints], ...] = ()
     by_module: tuple[tuple[str, int], ...] = ()
     failed: tuple[int, Storage] | None = None
+    lives: tuple[Life, ...] = ()
+    segments: tuple[tuple[int, int], ...] = ()
 
     @property
     def excess_bytes(self) -> int:
@@ -87,11 +92,16 @@ class MemoryTrace:
 
 
 @dataclass(slots=True)
-class _Life:
-    """One allocation: whose, its block, and the points (all steps counted) where it lived."""
+class Life:
+    """One allocation: whose, its block's bytes and address, and the points where it lived.
+
+    Points are counted over all steps; of `MemoryTrace.lives` from the first of the last step, so
+    that what was there before has a negative one.
+    """
 
     storage: Storage
     nbytes: int
+    address: int
     born: int
     died: int | None = None
 
@@ -170,9 +180,9 @@ class _Run:
         self.plan = _plan(program)
         self.clock = 0
         self.blocks: dict[int, Block] = {}
-        self.lives: dict[int, _Life] = {}
-        self.left: dict[int, tuple[Block, _Life]] = {}
-        self.history: list[_Life] = []
+        self.lives: dict[int, Life] = {}
+        self.left: dict[int, tuple[Block, Life]] = {}
+        self.history: list[Life] = []
         self.first_point = 0
         self.allocated: list[int] = []
         self.reserved: list[int] = []
@@ -190,7 +200,7 @@ class _Run:
         block = self.allocator.allocate(storage.nbytes, stream)
         if self.failed is None and self.allocator.out_of_memory:
             self.failed = (len(self.allocated) - 1, storage)
-        life = _Life(storage, block.nbytes, self.clock)
+        life = Life(storage, block.nbytes, block.address, self.clock)
         self.blocks[storage.id], self.lives[storage.id] = block, life
         self.history.append(life)
 
@@ -274,7 +284,17 @@ class _Run:
             by_category=_category_curves(self.history, self.first_point, len(allocated), at),
             by_module=_by_module(live),
             failed=self.failed,
+            lives=tuple(self.last_lives()),
+            segments=tuple(self.allocator.segments),
         )
+
+    def last_lives(self) -> Iterator[Life]:
+        """What was there in the last step, with points counted from its first."""
+        first = self.first_point
+        for life in self.history:
+            if life.died is None or life.died > first:
+                died = None if life.died is None else life.died - first
+                yield replace(life, born=life.born - first, died=died)
 
 
 def _plan(program: Program) -> _Plan:
@@ -343,7 +363,7 @@ def _match_by_rank(plan: _Plan, left: list[Storage], freed: list[Storage], end: 
             plan.once.add(storage.id)
 
 
-def _by_category(live: list[_Life]) -> tuple[tuple[Category, int], ...]:
+def _by_category(live: list[Life]) -> tuple[tuple[Category, int], ...]:
     """Bytes by category, largest first."""
     total: dict[Category, int] = defaultdict(int)
     for life in live:
@@ -351,7 +371,7 @@ def _by_category(live: list[_Life]) -> tuple[tuple[Category, int], ...]:
     return tuple(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _by_module(live: list[_Life]) -> tuple[tuple[str, int], ...]:
+def _by_module(live: list[Life]) -> tuple[tuple[str, int], ...]:
     """Bytes by module, largest first."""
     total: dict[str, int] = defaultdict(int)
     for life in live:
@@ -360,7 +380,7 @@ def _by_module(live: list[_Life]) -> tuple[tuple[str, int], ...]:
 
 
 def _category_curves(
-    history: list[_Life], first: int, points: int, peak: int
+    history: list[Life], first: int, points: int, peak: int
 ) -> tuple[tuple[Category, Ints], ...]:
     """Live bytes of each category at each point of the last step."""
     change: dict[Category, Ints] = defaultdict(lambda: np.zeros(points + 1, np.int64))
@@ -375,7 +395,7 @@ def _category_curves(
     return tuple(sorted(curves.items(), key=lambda item: (-int(item[1][peak]), item[0])))
 
 
-def _holders(live: list[_Life]) -> tuple[Holder, ...]:
+def _holders(live: list[Life]) -> tuple[Holder, ...]:
     """The largest groups by module, label and category."""
     total: dict[tuple[str, str, Category], list[int]] = defaultdict(list)
     for life in live:

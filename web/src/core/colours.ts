@@ -23,7 +23,7 @@ export const PHASES: Record<string, string> = { forward: "#3b76d9", backward: "#
 export const CATEGORIES: Record<string, string> = {
   parameter: "#3b76d9", gradient: "#0f9b8e", optimizer_state: "#d98a1f", activation: "#8b5cd6",
   temporary: "#1aa3c4", input: "#c06a3a", buffer: "#8aa82f", cache: "#c2569b", workspace: "#8d97a5",
-  communication: "#d6476b",
+  communication: "#d6476b", "made in backward": "#6cbcae",
 };
 export const HOST: Record<string, string> = { operator: "#9aa7b8", launch: "#d98a1f", sync: "#d6476b", module: "#b8a6d9", python: "#b9c08a", other: "#a5adb8" };
 export const BRANCHES = ["#3b76d9", "#0f9b8e", "#8b5cd6", "#d98a1f", "#c2569b", "#1aa3c4", "#8aa82f", "#c06a3a"];

@@ -27,6 +27,14 @@ export class Cursor {
     this.on(listen);
   }
 
+  /** As `onWhile`, but only while the element is in the window; what was missed is made up for then. */
+  onSeen(element: Element, act: (at: number | null) => void): void {
+    let seen = typeof IntersectionObserver === "undefined", done: number | null = this.at;
+    const look = () => { if (seen && done !== this.at && element.clientWidth) act((done = this.at)); };
+    if (!seen) new IntersectionObserver((entries) => { seen = entries.at(-1)?.isIntersecting ?? false; look(); }).observe(element);
+    this.onWhile(element, look);
+  }
+
   /** Look at a moment, as far as there is one; null: at the whole step. */
   set(at: number | null): void {
     const next = at === null ? null : Math.min(this.high, Math.max(this.low, at));

@@ -177,6 +177,8 @@ export interface Run {
   use_by_group?: Record<string, KernelUse>;
   /** Memory by category over the step (views/report/memory_curve.py); null where no program says what it holds. */
   memory_curve: { time_ns: number[]; categories: string[]; allocated_bytes: number[][] } | null;
+  /** What lay where in memory (views/report/memory_blocks.py); null where nothing says it. */
+  memory_blocks?: MemoryBlockColumns | null;
   /** Which rank's figures the tables hold (views/words.py); null where there is one rank only. */
   whose?: string | null;
   /** The step of each rank of a predicted job, and its mesh (views/report/job_blocks.py). */
@@ -193,6 +195,13 @@ export interface Run {
   kernels_explained: Record<string, Block[]>;
   mesh: Mesh | null;
   pipeline: Pipeline | null;
+}
+/** Blocks of the allocator, each a row; times of -1 lie before the begin and after the end. */
+export interface MemoryBlockColumns {
+  begin_ns: number; end_ns: number; segments: [number, number][];
+  address: number[]; nbytes: number[]; born_ns: number[]; died_ns: number[]; op: number[];
+  category: number[]; owner: number[]; label: number[]; stack: number[]; words: string[]; stacks: number[][];
+  left_out: number; left_out_bytes: number;
 }
 export interface LinkFacts {
   name: string; bandwidth_bytes_per_s: number | null; origin: string; latency_s: number | null;

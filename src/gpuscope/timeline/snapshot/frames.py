@@ -57,11 +57,11 @@ def user_frame(frames: Sequence[Mapping[str, Any]]) -> str:
         found = _NODE.search(word(frame.get("name")))
         node = node or (found[1] if found else "")
         if _NATIVE.search(filename) or _INTERNAL.search(filename):
-            other = other or _label(frame)
+            other = other or label(frame)
         elif _PACKAGE.search(filename):
-            package = package or _label(frame)
+            package = package or label(frame)
         else:
-            return _label(frame)
+            return label(frame)
     return package or node or other
 
 
@@ -102,7 +102,15 @@ def word(value: object) -> str:
     return whole(value[:_LONGEST]) if isinstance(value, str) else ""
 
 
-def _label(frame: Mapping[str, Any]) -> str:
+def stack_of(frames: Sequence[Mapping[str, Any]], most: int) -> tuple[str, ...]:
+    """The lines of a stack, innermost first: Python's, or all where it has none of them."""
+    names = [(frame, word(frame.get("filename"))) for frame in frames]
+    python = [frame for frame, name in names if name != "??" and not _NATIVE.search(name)]
+    return tuple(filter(None, (label(frame) for frame in (python or frames)[:most])))
+
+
+def label(frame: Mapping[str, Any]) -> str:
+    """A line of a stack: "train.py:12 forward"; "" for one that says nothing."""
     filename = word(frame.get("filename")).replace("\\", "/").rpartition("/")[2]
     line = frame.get("line")
     where = (

@@ -58,7 +58,7 @@ def live_at(
         nbytes = round_size(size) if isinstance(size, int) and size > 0 else 0
         if action == "alloc":
             if index < point:
-                live[address] = Live(address, nbytes, _frames(entry))
+                live[address] = Live(address, nbytes, frames_of_entry(entry))
         elif address not in touched:
             if index >= point:
                 older[address] = Live(address, nbytes, None)
@@ -131,7 +131,8 @@ def _describe(block: Live) -> tuple[str, str]:
     )
 
 
-def _frames(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def frames_of_entry(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The stack of an entry of the history, innermost first; () where none was recorded."""
     frames = entry.get("frames")
     if not isinstance(frames, list | tuple):
         return ()

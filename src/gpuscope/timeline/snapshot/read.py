@@ -19,6 +19,8 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
 from gpuscope.outside import limits
 from gpuscope.timeline.allocator import round_size
+from gpuscope.timeline.memory_blocks import MemoryBlocks
+from gpuscope.timeline.snapshot.blocks import recorded_blocks
 from gpuscope.timeline.snapshot.frames import user_frame, word
 from gpuscope.timeline.snapshot.holders import Live, at_peak, live_at
 from gpuscope.timeline.snapshot.unpickle import load_plain
@@ -74,6 +76,7 @@ class DeviceMemory:
         timed: whether its times are real; else its points are only in order.
         out_of_memory: requests that failed, in order.
         skipped: entries that were damaged.
+        blocks: what lay where, from when to when; None where nothing was there.
     """
 
     device: int
@@ -93,6 +96,7 @@ class DeviceMemory:
     timed: bool
     out_of_memory: tuple[OutOfMemory, ...]
     skipped: int
+    blocks: MemoryBlocks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +237,7 @@ def _device(
         timed=history.timed,
         out_of_memory=_failures(history, allocated, reserved),
         skipped=history.skipped,
+        blocks=recorded_blocks(history.entries, history.time_ns.tolist(), final, _places(segments)),
     )
 
 
@@ -315,6 +320,15 @@ def _blocks(segments: Sequence[Mapping[str, Any]]) -> list[_Block]:
             )
             at += size
     return found
+
+
+def _places(segments: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Address and bytes of each segment that says where it lies."""
+    return [
+        (address, _size(segment.get("total_size")))
+        for segment in segments
+        if (address := _whole(segment.get("address"))) is not None and address >= 0
+    ]
 
 
 def _free(segments: Sequence[Mapping[str, Any]]) -> tuple[int, int, int]:

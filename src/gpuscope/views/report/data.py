@@ -18,6 +18,7 @@ from gpuscope.views.figures import distinct_names
 from gpuscope.views.report.device_facts import device_facts, device_of_run
 from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
+from gpuscope.views.report.memory_blocks import memory_block_columns
 from gpuscope.views.report.memory_curve import memory_curve
 from gpuscope.views.report.what_if import what_if_blocks
 from gpuscope.views.run_figures.account import account, shown_terms
@@ -83,6 +84,7 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "modules_folded": plain(fold_layers(run.analysis.modules)),
         "device": plain(device_facts(run)),
         "memory_curve": plain(memory_curve(run)),
+        "memory_blocks": plain(memory_block_columns(run)),
         "use_by_group": plain(use_by_group(run.timeline, device_of_run(run))),
         "use": plain(use_over_time(run.timeline, device_of_run(run), work_j=_work_j(run))),
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],

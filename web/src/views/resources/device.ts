@@ -7,7 +7,6 @@ import { byteRate, count, flopRate, hertz, percent, power, quantity, size } from
 import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { asTable, panel, table } from "../../core/panel";
-import type { Cursor } from "../../core/cursor";
 import { instantAt } from "../../live/instant";
 import { nowParts, shownAt } from "../../live/now";
 import { doing } from "../../live/words";
@@ -27,18 +26,10 @@ export function devicePanel(page: ReportPage): HTMLElement | null {
     now.replaceChildren(...(instant ? nowParts(page, instant) : []));
   };
   onResize(place, () => draw(cursor?.at ?? null));
-  if (cursor) inSight(place, cursor, draw);
+  cursor?.onSeen(place, draw);
   return panel("device", t("The device itself"),
     `${t("{name}. Each way is as thick as what it can carry (logarithmic), filled as far as it was used on average over the step.", { name: device.name })} ${squares(page, device)}${cursor ? ` ${t("With the play head at a moment: what runs then; links, copies and power are means of the short stretch around it.")}` : ""}`,
     place, words, now, notes(page), facts(device), asTable(() => [flows(page), page.run.use ? phaseTable(page, page.run.use) : null]));
-}
-
-/** Draw with the play head, but only while the picture is in the window. */
-function inSight(place: HTMLElement, cursor: Cursor, draw: (at: number | null) => void): void {
-  let seen = typeof IntersectionObserver === "undefined", drawn: number | null = cursor.at;
-  const redraw = () => { if (seen && drawn !== cursor.at && place.clientWidth) { drawn = cursor.at; draw(drawn); } };
-  if (!seen) new IntersectionObserver((entries) => { seen = entries.at(-1)?.isIntersecting ?? false; redraw(); }).observe(place);
-  cursor.onWhile(place, redraw);
 }
 
 /** What the figures rest on, where that is not plain. */
