@@ -2,7 +2,7 @@
 
 import { BRANCHES, PHASES } from "../../core/colours";
 import { h, hideTip, tipped } from "../../core/dom";
-import { onResize } from "../../core/drawing";
+import { onPaper, onResize } from "../../core/drawing";
 import type { ModuleShare } from "../../core/document";
 import { count, flops, percent, size, time } from "../../core/format";
 import { t } from "../../core/language";
@@ -45,7 +45,7 @@ function picture(page: ReportPage): HTMLElement {
     cells.clear();
     const width = box.clientWidth || 800;
     const value = (part: Part) => part.value[measure];
-    const laid = flame ? icicle(focus, value, width, ROW) : treemap(focus, value, { x: 0, y: 0, width, height: width < 560 ? 460 : 420 }).filter((cell) => cell.part !== focus || focus.children.length === 0);
+    const laid = flame ? icicle(focus, value, width, ROW) : treemap(focus, value, { x: 0, y: 0, width, height: onPaper() ? 300 : width < 560 ? 460 : 420 }).filter((cell) => cell.part !== focus || focus.children.length === 0);
     const top = Math.min(...laid.map((cell) => cell.y));
     for (const cell of laid) cell.y -= top;
     box.style.height = `${Math.max(...laid.map((cell) => cell.y + cell.height), ROW)}px`;
