@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuscope.document.plain import dumps
 from gpuscope.document.text import Text
@@ -35,11 +35,14 @@ __all__ = [
     "capture_resolved",
     "for_cluster",
     "keeping",
+    "kept_figures",
     "with_file",
 ]
 
 _store: Store | None = None
 """What is kept between commands; None: nothing is."""
+
+T = TypeVar("T")
 
 Build = Callable[[], Callable[[], object]]
 Workload = Build | str | TransformerSize | Program | RankPrograms
@@ -222,6 +225,29 @@ def _jax_job(
     )
     program = jax_workload.program_of(lowered, target, found.name)
     return program if held is None else _with_note(program, held.note)
+
+
+def kept_figures(
+    kind: type[T],
+    workload: str | TransformerSize,
+    options: WorkloadOptions,
+    cluster: Cluster,
+    about: Mapping[str, Any],
+    make: Callable[[], T],
+) -> T:
+    """Return figures of a workload's step: those that a command kept, else what is made.
+
+    Args:
+        kind: what they are, see `gpuscope.kept.Store.figures`.
+        workload, options, cluster: as `capture_job` takes them.
+        about: what else decides them, as plain values.
+        make: makes them; its errors are passed on.
+    """
+    if _store is None:
+        return make()
+    name = workload if isinstance(workload, str) else _size_name(workload)
+    laid = for_cluster(options, cluster) or options
+    return _store.figures(name, laid, _job_key(cluster), about, kind, make)
 
 
 def _size_name(size: TransformerSize) -> str:

@@ -20,7 +20,7 @@ from gpuscope.document.plain import dumps
 from gpuscope.kept import CACHE
 from gpuscope.program.models.settings import WorkloadOptions
 
-__all__ = ["Question", "Surroundings", "question_of"]
+__all__ = ["Question", "Surroundings", "machine_of", "question_of"]
 
 _DECIDE = (
     "ACCELERATE",
@@ -77,6 +77,8 @@ def question_of(
     ranks: tuple[int, int],
     strict: bool,
     around: Surroundings,
+    about: Mapping[str, Any] | None = None,
+    machine: str | None = None,
 ) -> Question | None:
     """Return what decides the program of a workload that was named; None where that is unknown.
 
@@ -86,6 +88,8 @@ def question_of(
         ranks: devices of the job, and of each of its nodes.
         strict: whether operators without a shape rule are refused.
         around: the process that captures it.
+        about: what decides figures that follow from the program, as plain values.
+        machine: what `machine_of` gave for this process; None: it is looked at now.
     """
     if workload.lower().endswith(".onnx"):  # reading it takes as long as its digest
         return None
@@ -102,12 +106,23 @@ def question_of(
             "strict": strict,
             "environment": _deciding(around.environment),
             "files": _configuration(workload),
-        }
+        } | ({} if about is None else {"about": about})
+        facts["machine"] = machine_of(around) if machine is None else machine
         digest.update(dumps(facts).encode())
-        for line in _machine(around.path):
-            digest.update(line.encode("utf-8", "surrogateescape") + b"\0")
     except (OSError, TypeError, ValueError):
         return None
+    return digest.hexdigest()
+
+
+def machine_of(around: Surroundings) -> str:
+    """A digest of the interpreter, of what can be imported in it, of our own files.
+
+    Raises:
+        OSError: our own files cannot be looked at.
+    """
+    digest = hashlib.blake2b(digest_size=24)
+    for line in _machine(around.path):
+        digest.update(line.encode("utf-8", "surrogateescape") + b"\0")
     return digest.hexdigest()
 
 

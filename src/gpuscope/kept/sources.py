@@ -41,9 +41,20 @@ def as_they_are(began_ns: int) -> Sources | None:
     return list(found.values())
 
 
-def unchanged(sources: Sequence[Any]) -> bool:
-    """Whether files are as they were; raises what broken data raises."""
-    return all(_about(each[0]) == tuple(each) for each in sources)
+def unchanged(sources: Sequence[Any], seen: dict[str, tuple[str, int, int, int]]) -> bool:
+    """Whether files are as they were; raises what broken data raises.
+
+    Args:
+        sources: as `as_they_are` gave them.
+        seen: files that were looked at in this process already, which is added to.
+    """
+    for each in sources:
+        path = each[0]
+        about = seen.get(path) or _about(path)
+        if about is None or about != tuple(each):
+            return False
+        seen[path] = about
+    return True
 
 
 def _about(path: str) -> tuple[str, int, int, int] | None:

@@ -11,14 +11,12 @@ from __future__ import annotations
 from math import erf, isnan, nan, sqrt
 from typing import Any
 
-from gpuscope.api import Own, recost
-from gpuscope.capturing import capture_job
+from gpuscope.api import Own
 from gpuscope.hardware import Cluster
+from gpuscope.planning.steps import Steps
 from gpuscope.planning.types import Candidate, Judged, Question
-from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.settings import WorkloadOptions
-from gpuscope.program.types import Category, Program
-from gpuscope.program.world import RankPrograms
+from gpuscope.program.types import Category
 from gpuscope.timeline.recost import Recosted
 from gpuscope.timeline.recost_ranks import RecostedJob
 
@@ -35,7 +33,7 @@ def probability_to_fit(peak_bytes: float, usable_bytes: float) -> float:
 
 
 class Simulator:
-    """Simulates candidates; what was captured once serves every device.
+    """Simulates candidates.
 
     Args:
         question: what is asked.
@@ -44,8 +42,7 @@ class Simulator:
 
     def __init__(self, question: Question, calibration: Own | None = None) -> None:
         self.question = question
-        self._calibration = calibration
-        self._captured: dict[ParallelOptions, Program | RankPrograms] = {}
+        self._steps = Steps(question.model, calibration)
 
     def judge(self, candidate: Candidate, scored_s: float) -> Judged:
         """Simulate one candidate.
@@ -78,12 +75,9 @@ class Simulator:
         self, candidate: Candidate, microbatches: int, *, memory: bool
     ) -> Recosted | RecostedJob:
         """The step with so many micro-batches."""
-        asked, cluster = candidate.with_batch(microbatches).asked, candidate.cluster
-        if asked not in self._captured:
-            options = WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
-            self._captured[asked] = capture_job(self.question.model, cluster, options)
-        constants = self._calibration
-        return recost(self._captured[asked], cluster, calibration=constants, memory=memory)
+        asked = candidate.with_batch(microbatches).asked
+        options = WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
+        return self._steps.of(candidate.cluster, options, memory=memory)
 
 
 def figures(found: Recosted | RecostedJob, world: int) -> tuple[float, float, float, float]:

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from gpuscope.capturing import capture_job
+from gpuscope.capturing import capture_job, kept_figures
 from gpuscope.cost.anew import costed_anew
 from gpuscope.cost.types import CostedOp, Kind, Limiter
+from gpuscope.document.plain import plain
 from gpuscope.hardware import Cluster, calibration_for, parse_target
 from gpuscope.planning.dimensions.registry import Choices, applied
 from gpuscope.planning.types import Candidate, Question
@@ -76,7 +77,14 @@ class Tables:
         split = plan.tp, plan.cp, plan.ep, candidate.more
         key = (*split, plan.microbatch, cluster.device.id, cluster.devices_per_node)
         if key not in self._priced:
-            self._priced[key] = self._price(self._program(split, plan.microbatch), cluster)
+
+            def make() -> Block:
+                return self._price(self._program(split, plan.microbatch), cluster)
+
+            options = self._options(split, plan.microbatch)
+            about = {"layers": self.question.size.layers, "on": plain(cluster)}
+            size = self.question.size.deep(self.depth)
+            self._priced[key] = kept_figures(Block, size, options, cluster, about, make)
         return self._priced[key]
 
     def _program(self, split: Split, sequences: int) -> Program:
@@ -88,20 +96,24 @@ class Tables:
     def _record(self, split: Split, sequences: int) -> Program:
         key = (*split, sequences)
         if key not in self._recorded:
-            tp, cp, ep, more = split
-            world = tp * cp
-            while world % ep:
-                world += tp * cp
-            asked = ParallelOptions(
-                world=world, tp=tp, cp=cp, ep=ep, fsdp="none", microbatch=sequences
-            )
-            asked = applied(asked, more)
-            options = WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
             first = self.question.clusters[0].device.id
-            cluster = parse_target(f"{world}x{first}" if world > 1 else first)
+            options = self._options(split, sequences)
+            assert options.parallel is not None
+            world = options.parallel.world
+            cluster = parse_target(f"{world}x{first}" if world != 1 else first)
             made = capture_job(self.question.size.deep(self.depth), cluster, options)
             self._recorded[key] = made.programs[0] if isinstance(made, RankPrograms) else made
         return self._recorded[key]
+
+    def _options(self, split: Split, sequences: int) -> WorkloadOptions:
+        """Of the smallest job that is split so."""
+        tp, cp, ep, more = split
+        world = tp * cp
+        while world % ep:
+            world += tp * cp
+        asked = ParallelOptions(world=world, tp=tp, cp=cp, ep=ep, fsdp="none", microbatch=sequences)
+        parallel = applied(asked, more)
+        return WorkloadOptions(task="train", seq=self.question.seq, parallel=parallel)
 
     def _price(self, program: Program, cluster: Cluster) -> Block:
         layer = f"layers.{self.depth - 1}"

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuscope.api import recost
-from gpuscope.capturing import capture_job
 from gpuscope.planning.simulate import figures, outcome, peak_of
+from gpuscope.planning.steps import Steps
 from gpuscope.planning.tuning.score import estimate
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion, Weighed
-from gpuscope.program.types import Program
-from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.recost import Recosted
 from gpuscope.timeline.recost_ranks import RecostedJob
 
@@ -18,11 +15,11 @@ __all__ = ["Simulator"]
 
 
 class Simulator:
-    """Simulates candidates; what was captured once serves every device."""
+    """Simulates candidates."""
 
     def __init__(self, question: TuningQuestion) -> None:
         self.question = question
-        self._captured: dict[object, Program | RankPrograms] = {}
+        self._steps = Steps(question.model)
 
     def judge(self, each: Tuned, seq: int | None = None) -> Weighed:
         """Simulate one candidate; a step of many micro-batches follows from one and from two.
@@ -82,6 +79,4 @@ class Simulator:
         """The step with so many micro-batches, of the longest rows or of usual ones."""
         short = replace(each, tuning=replace(each.tuning, microbatches=microbatches))
         options = short.options(seq, usual=usual)
-        if options not in self._captured:
-            self._captured[options] = capture_job(self.question.model, each.cluster, options)
-        return recost(self._captured[options], each.cluster, memory=memory, interval=interval)
+        return self._steps.of(each.cluster, options, memory=memory, interval=interval)

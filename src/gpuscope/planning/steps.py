@@ -1,0 +1,77 @@
+"""What a step takes on a machine: captured and simulated, or taken from what was kept of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuscope.api import Own, recost
+from gpuscope.capturing import capture_job, kept_figures
+from gpuscope.document.plain import plain
+from gpuscope.hardware import Cluster
+from gpuscope.program.models.settings import WorkloadOptions
+from gpuscope.program.types import Program
+from gpuscope.program.world import RankPrograms
+from gpuscope.timeline.recost import Recosted
+from gpuscope.timeline.recost_ranks import RecostedJob
+
+__all__ = ["Steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One of the two: of a job whose ranks do the same, or not."""
+
+    alike: Recosted | None
+    ranks: RecostedJob | None
+
+
+class Steps:
+    """Steps of one model; what was captured once serves every device.
+
+    Args:
+        model: name of a built-in decoder.
+        calibration: constants of a machine of its own, see `gpuscope.predict`.
+    """
+
+    def __init__(self, model: str, calibration: Own | None = None) -> None:
+        self.model = model
+        self._calibration = calibration
+        self._captured: dict[object, Program | RankPrograms] = {}
+
+    def of(
+        self, cluster: Cluster, options: WorkloadOptions, *, memory: bool, interval: bool = True
+    ) -> Recosted | RecostedJob:
+        """One step.
+
+        Args:
+            cluster: what it runs on.
+            options: of the workload.
+            memory: simulate the memory.
+            interval: compute the 80 % interval.
+
+        Raises:
+            GpuscopeError: it cannot be captured, or not run on this device.
+        """
+
+        def make() -> _Step:
+            captured = self._programs(cluster, options)
+            constants = self._calibration
+            found = recost(
+                captured, cluster, calibration=constants, memory=memory, interval=interval
+            )
+            return _Step(found, None) if isinstance(found, Recosted) else _Step(None, found)
+
+        if self._calibration is not None:
+            step = make()
+        else:
+            about = {"on": plain(cluster), "memory": memory, "interval": interval}
+            step = kept_figures(_Step, self.model, options, cluster, about, make)
+        found = step.alike or step.ranks
+        assert found is not None
+        return found
+
+    def _programs(self, cluster: Cluster, options: WorkloadOptions) -> Program | RankPrograms:
+        key = options, cluster.n_devices, cluster.devices_per_node
+        if key not in self._captured:
+            self._captured[key] = capture_job(self.model, cluster, options)
+        return self._captured[key]
