@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -118,6 +119,60 @@ def test_an_imported_module_that_changed_is_no_answer(
     assert _asked(second) == first
     path.write_text("x = 2\n")
     assert _asked(second) == second
+
+
+@dataclass(frozen=True)
+class _Figures:
+    step_s: float
+    held: tuple[tuple[str, int], ...]
+    sorts: dict[tuple[str, str], float]
+
+
+def _figured(made: _Figures, about: object = 1) -> _Figures:
+    """What a store gives where these would be made."""
+    store = Store()
+    asked = "gpt2", WorkloadOptions(), (1, 1), {"on": about}
+    found = store.figures(*asked, _Figures, lambda: made)
+    store.write()
+    return found
+
+
+def test_figures_are_kept_to_the_last_digit_and_belong_to_their_machine(fresh: Path) -> None:
+    first = _Figures(0.1 + 0.2, (("parameter", 3),), {("matmul", "memory"): 1 / 3})
+    other = _Figures(1.0, (), {})
+    assert _figured(first) == first
+    assert _figured(other) == first
+    assert _figured(other, about=2) == other
+    assert _asked(Program("a", ())) == Program("a", ())  # no figures are a program
+    assert _figured(first, about=2) == other
+
+
+def test_what_the_program_of_figures_was_captured_with_must_be_as_it_was(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that makes the figures took the program from the store: it imported nothing."""
+    path = fresh / "a_module_of_theirs.py"
+    path.write_text("x = 1\n")
+    module = ModuleType("a_module_of_theirs")
+    module.__file__ = str(path)
+    monkeypatch.setattr(time, "time_ns", lambda: path.stat().st_ctime_ns + 10**10)
+    monkeypatch.setitem(sources.sys.modules, module.__name__, module)
+    program = Program("a", ())
+    assert _asked(program) == program
+    monkeypatch.delitem(sources.sys.modules, module.__name__)
+    store = Store()
+    asked = "gpt2", WorkloadOptions(), (1, 1)
+    first, second = _Figures(1.0, (), {}), _Figures(2.0, (), {})
+
+    def make() -> _Figures:
+        assert store.captured(*asked, False, lambda: None) == program
+        return first
+
+    assert store.figures(*asked, {}, _Figures, make) == first
+    store.write()
+    assert Store().figures(*asked, {}, _Figures, lambda: second) == first
+    path.write_text("x = 22\n")
+    assert Store().figures(*asked, {}, _Figures, lambda: second) == second
 
 
 def test_the_command_says_what_is_kept_and_removes_it(fresh: Path) -> None:

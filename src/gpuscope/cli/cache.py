@@ -1,4 +1,4 @@
-"""`gpuscope cache`: the captured programs that are kept between commands."""
+"""`gpuscope cache`: the captured programs and figures that are kept between commands."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def _story(found: list[KeptProgram]) -> Text:
             "Captured programs are not kept: {variable} says so in the environment.", variable=CACHE
         )
     return Text(
-        "{count} captured programs are kept in {folder}: {size} of at most {limit}.",
+        "{count} captured programs and figures of them are kept in {folder}: "
+        "{size} of at most {limit}.",
         count=len(found),
         folder=place,
         size=Bytes(sum(each.file.nbytes for each in found)),

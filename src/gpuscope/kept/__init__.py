@@ -107,7 +107,7 @@ class Store:
             return msgspec.msgpack.encode(value, enc_hook=_number)
 
         ask = self._asking(workload, options, ranks, False, {"kind": kind.__name__, **about})
-        found: T = self._kept(ask, workload, make, packed, read)
+        found: T = self._kept(ask, f"{workload} (figures)", make, packed, read)
         return found
 
     def _asking(self, *asked: Any) -> Callable[[str | None], str | None]:
@@ -233,7 +233,7 @@ def opened(
 
     try:
         _, sources, held = msgspec.msgpack.decode(data, type=_Form)
-        if not unchanged(sources, {} if seen is None else seen):
+        if not unchanged(sources, seen):
             return None
         return (unpacked or form.unpacked)(held)
     except (msgspec.MsgspecError, LookupError, TypeError, ValueError, RecursionError):

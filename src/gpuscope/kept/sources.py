@@ -41,13 +41,16 @@ def as_they_are(began_ns: int) -> Sources | None:
     return list(found.values())
 
 
-def unchanged(sources: Sequence[Any], seen: dict[str, tuple[str, int, int, int]]) -> bool:
+def unchanged(
+    sources: Sequence[Any], seen: dict[str, tuple[str, int, int, int]] | None = None
+) -> bool:
     """Whether files are as they were; raises what broken data raises.
 
     Args:
         sources: as `as_they_are` gave them.
         seen: files that were looked at in this process already, which is added to.
     """
+    seen = {} if seen is None else seen
     for each in sources:
         path = each[0]
         about = seen.get(path) or _about(path)
