@@ -121,3 +121,22 @@ def test_xla_on_an_h200(name: str) -> None:
     # 244 us a step without the profiler; under it each is waited for.
     assert run.device_busy_s == pytest.approx(241e-6, rel=0.01)
     assert run.step_time_s > 500e-6
+
+
+def test_kernels_know_their_operation_where_no_launch_was_recorded() -> None:
+    """JAX 0.11 on an H200 notes no calls of the driver: the kernels say it themselves."""
+    run = load(FOLDER / "h200.xplane.pb")
+    assert run.timeline is not None
+    timeline = run.timeline
+    kernels = timeline.events.kind == EVENT_KINDS.index("kernel")
+    assert (timeline.events.op[kernels] >= 0).all()
+    assert timeline.sources[0].devices[0].name == "NVIDIA H200"
+
+
+def test_an_operation_in_a_transposed_scope_is_of_the_backward_pass(tmp_path: Path) -> None:
+    facts = {"correlation_id": 3, "name": "jit(step)/transpose(jvp(Model))/mlp/dot_general",
+             "hlo_op": "gemm.2"}  # fmt: skip
+    lines = {"Stream #1(Compute)": [("gemm", 0, 3_000_000, facts)]}
+    timeline = read_report(write(tmp_path, profile(plane("/device:GPU:0", lines))))
+    (op,) = timeline.ops
+    assert (op.name, op.module, op.phase) == ("dot_general", "Model.mlp", "backward")

@@ -73,6 +73,6 @@ def read_report(path: str | Path, *, rank: int | None = None) -> Timeline:
 
     header = {"schemaVersion": 1, "deviceProperties": devices}
     text = utf8(dumps(plain({**header, "traceEvents": events})))
-    found = read_retold(target, text, rank, 0)
+    found = report.completed(raw, read_retold(target, text, rank, 0))
     sources = tuple(replace(each, format=report.name) for each in found.sources)
     return replace(found, sources=sources, notes=(*found.notes, report.cannot))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuscope.document.text import Text
+from gpuscope.timeline.types import Timeline
 
 Event = dict[str, Any]
 
@@ -25,6 +26,7 @@ class Report:
         cannot: what it does not say.
         fix: what to type for a report that does.
         devices: the devices that it describes, as Kineto's `deviceProperties`.
+        completed: the timeline of its events, with what Kineto's words cannot say.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Report:
     cannot: Text
     fix: Text
     devices: Callable[[bytes], Iterable[Event]] = lambda _: ()
+    completed: Callable[[bytes, Timeline], Timeline] = lambda _, timeline: timeline
 
 
 def number(found: object) -> float | None:

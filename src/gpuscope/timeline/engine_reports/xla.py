@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from gpuscope.document.text import Text
+from gpuscope.program.types import Op, Phase
 from gpuscope.timeline.engine_reports.reports import Event, Report
 from gpuscope.timeline.engine_reports.wire import fields, whole, within, words
 from gpuscope.timeline.kineto.rocprof import copy_name
 from gpuscope.timeline.kineto.vocabulary import MODULE_MARK
+from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 
 _BEGIN = re.compile(rb"\x0a[\s\S]{1,8}\x12[\x05-\x7f](?:/host:|/device:|Task Environment)")
 _DEVICE = re.compile(r"/device:(GPU|TPU):(\d{1,5})$")
@@ -67,7 +71,7 @@ def _devices(raw: bytes) -> Iterator[Event]:
             said = _facts(plane.own, plane.stats)
             yield {
                 "id": int(device[2]),
-                "name": str(said.get("device_type_string") or ""),
+                "name": str(said.get("gpu_device_name") or said.get("device_type_string") or ""),
                 "totalGlobalMem": said.get("memory_size", 0),
                 "numSms": said.get("core_count", 0),
             }
@@ -169,13 +173,45 @@ def _on_host(plane: _Plane, pid: int, brought: set[int]) -> Iterator[Event]:
 
 def _compiled_from(at: Event, facts: _Facts) -> Iterator[Event]:
     """What a call does: the operation of the program, and the scopes that it stands in."""
+    operation, scope, _ = _operation(facts)
+    if scope:
+        yield {**at, "cat": "user_annotation", "name": MODULE_MARK + scope}
+    if operation:
+        yield {**at, "cat": "cpu_op", "name": operation}
+
+
+def _operation(facts: _Facts) -> tuple[str, str, Phase]:
+    """The operation of the program, the scopes that it stands in, and its phase.
+
+    They are one path: "jit(step)/transpose(jvp(Model))/mlp/dot_general" is of the backward pass.
+    """
     path = str(facts.get("name") or facts.get("hlo_op") or "").split("/")
     inner = (_WRAPPED.sub("", part) for part in path[:-1] if not part.startswith("jit("))
     scope = ".".join(part for part in inner if _IDENTIFIER.fullmatch(part))
-    if scope:
-        yield {**at, "cat": "user_annotation", "name": MODULE_MARK + scope}
-    if path[-1]:
-        yield {**at, "cat": "cpu_op", "name": path[-1]}
+    backward = any(part.startswith("transpose(") for part in path)
+    return path[-1], scope, "backward" if backward else "forward"
+
+
+def _with_operations(raw: bytes, timeline: Timeline) -> Timeline:
+    """Kernels with the operation that they were compiled from, launched in the recording or not."""
+    known: dict[int, tuple[str, str, Phase]] = {}
+    for plane in _planes(raw):
+        for line in plane.lines if _DEVICE.match(plane.name) else ():
+            for _, facts in _line(plane, line)[1]:
+                if facts.get("correlation_id") and "hlo_op" in facts:
+                    known[facts["correlation_id"]] = _operation(facts)
+    events, ops = timeline.events, list(timeline.ops)
+    places: dict[tuple[str, str, Phase], int] = {}
+    column = events.op.copy()
+    for row in np.flatnonzero(events.kind < DEVICE_KINDS).tolist():
+        said = known.get(int(events.correlation[row]), ("", "", "forward"))
+        if said[0]:
+            if said not in places:
+                places[said] = len(ops)
+                name, scope, phase = said
+                ops.append(Op(len(ops), name, "default", module=scope, phase=phase))
+            column[row] = places[said]
+    return replace(timeline, ops=tuple(ops), events=replace(events, op=column))
 
 
 def _line(plane: _Plane, message: bytes) -> tuple[str, list[tuple[Event, _Facts]]]:
@@ -213,5 +249,6 @@ REPORTS = (
         ),
         Text("Record steps on a GPU or TPU between jax.profiler.start_trace and stop_trace."),
         _devices,
+        _with_operations,
     ),
 )
