@@ -46,13 +46,21 @@ def rocprof() -> list[Any]:
     return [recording()]
 
 
+def damaged_layers(random: Random) -> bytes:
+    """What an engine's layers are, changed as JSON or as bytes."""
+    raw = (DATA / "engine_reports" / "trtexec_layers.json").read_bytes()
+    if random.random() < 0.6:
+        return damage.as_json(random, [json.loads(raw)])
+    return damage.bytes_of(random, raw)
+
+
 def damaged_report(random: Random) -> bytes:
     """An engine's report, changed as JSON or as bytes."""
     path = random.choice(sorted((DATA / "engine_reports").glob("*.[jc]s*")))
     raw = path.read_bytes()
     if path.suffix == ".json" and random.random() < 0.6:
-        whole = json.loads(raw)[:20]
-        return damage.as_json(random, [whole])
+        whole = json.loads(raw)
+        return damage.as_json(random, [whole[:20] if isinstance(whole, list) else whole])
     return damage.bytes_of(random, raw[:4000])
 
 

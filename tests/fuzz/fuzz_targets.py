@@ -52,6 +52,12 @@ def _from(damaged: Callable[[Random, Sequence[Any]], bytes], of: Callable[[], An
 # -- recordings -----------------------------------------------------------------------------------
 
 
+def _layers(path: Path) -> object:
+    from gpuscope.loading import load
+
+    return load([seeds.DATA / "engine_reports" / "trtexec_profile.json", path])
+
+
 def _timeline(path: Path) -> None:
     from gpuscope.loading.job import Job, run_job
     from gpuscope.timeline.trace_files import find_traces
@@ -428,6 +434,7 @@ TARGETS: dict[str, Target] = {
     for target in (
         Target("trace", "t.json", _from(damage.as_json, seeds.traces), _timeline),
         Target("engine report", "t.json", seeds.damaged_report, _timeline),
+        Target("engine layers", "t.json", seeds.damaged_layers, _layers),
         Target("xplane", "t.xplane.pb", seeds.damaged_xplane, _timeline),
         Target(
             "onnx",

@@ -77,6 +77,7 @@ READERS = {
     "serving/tuning.py": "tuning",
     "loading/archives.py": "archive",
     "timeline/engine_reports/__init__.py": "engine report",
+    "timeline/engine_reports/layers.py": "engine layers",
     "timeline/engine_reports/onnxruntime.py": "engine report",
     "timeline/engine_reports/tensorrt.py": "engine report",
     "timeline/kineto/blocks.py": "gzip",

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpuscope.errors import InputFileError
@@ -92,3 +93,35 @@ def test_a_report_that_is_cut_off_is_damaged(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:2000])
     with pytest.raises(InputFileError, match="damaged"):
         load(path)
+
+
+PROFILE, LAYERS = DATA / "trtexec_profile.json", DATA / "trtexec_layers.json"
+
+
+def test_layer_information_says_what_each_layer_of_a_profile_is() -> None:
+    run = load([LAYERS, PROFILE])
+    assert run.step_time_s == pytest.approx(0.4e-3)
+    kernels = named(run, "kernel")
+    assert kernels[0][0].startswith("sm80_xmma_fprop_implicit_gemm_f16f16")
+    assert kernels[1] == ("CaskGemmMatrixMultiply", 300_000)  # its tactic is a number
+    timeline = run.timeline
+    rows = np.flatnonzero(timeline.events.kind == EVENT_KINDS.index("kernel"))
+    ops = [timeline.ops[at] for at in timeline.events.op[rows]]
+    assert [op.name for op in ops] == ["conv1 + relu1", "fc"]
+    assert [(spec.shape, spec.dtype) for spec in ops[0].inputs] == [((8, 3, 224, 224), "float16")]
+    assert named(run, "operator") == [("conv1 + relu1", 0), ("fc", 0)]  # the host was not recorded
+
+
+def test_information_on_another_engine_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "layers.json"
+    other.write_text('{"Layers": ["conv9", {"Name": "fc9"}, 3]}')
+    with pytest.raises(InputFileError, match="does not belong") as caught:
+        load([PROFILE, other])
+    assert "2 layers" in str(caught.value.why)
+    assert "--exportLayerInfo" in caught.value.next_step
+
+
+def test_names_alone_change_nothing(tmp_path: Path) -> None:
+    names = tmp_path / "layers.json"
+    names.write_text('{"Layers": ["conv1 + relu1", "fc"]}')
+    assert named(load([PROFILE, names]), "kernel") == named(load(PROFILE), "kernel")

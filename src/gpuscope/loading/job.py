@@ -27,8 +27,8 @@ class Job:
         kind: "kineto", "nsys" or "engine".
         rank: which rank it is if the file does not say; None if the name does not say either.
         thin: keep device work and steps only.
-        execution: PyTorch's execution trace of the same rank, for what its operators were called
-            with; "" for none.
+        execution: what its operators were called with: PyTorch's execution trace of the same rank,
+            or trtexec's information on an engine's layers; "" for none.
     """
 
     path: str
@@ -85,10 +85,10 @@ def _read(job: Job, alone: bool) -> Timeline:
         from gpuscope.timeline.nsys import read_nsys
 
         return read_nsys(job.path)
-    if job.kind == "engine":
+    if job.kind in ("engine", "layers"):
         from gpuscope.timeline.engine_reports import read_report
 
-        return read_report(job.path, rank=job.rank)
+        return read_report(job.path, rank=job.rank, layers=job.execution)
     if job.kind != "kineto":
         raise InputFileError(
             Text("{path} is no trace.", path=job.path),

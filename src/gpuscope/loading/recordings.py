@@ -191,6 +191,10 @@ def _joined(files: Sequence[TraceFile], notes: list[str]) -> tuple[list[TraceFil
     Raises:
         InputFileError: there are execution traces alone.
     """
+    layers = [file for file in files if file.kind == "layers"]
+    reports = [file for file in files if file.kind == "engine"]
+    if len(layers) == len(reports) == 1 and len(files) == 2:
+        return reports, [str(layers[0].path)]
     traces = [file for file in files if file.kind != "execution"]
     others = [file for file in files if file.kind == "execution"]
     if not others:

@@ -17,9 +17,9 @@ from typing import Literal
 from gpuscope.document.text import Text, joined
 from gpuscope.errors import InputFileError
 
-TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution", "engine"]
+TraceKind = Literal["kineto", "nsys", "snapshot", "document", "execution", "engine", "layers"]
 
-_TRACES = ("kineto", "nsys", "execution", "engine")
+_TRACES = ("kineto", "nsys", "execution", "engine", "layers")
 """Kinds that hold what happened when, and belong together where they are of several ranks."""
 
 _HEAD_BYTES = 1 << 18
@@ -144,7 +144,9 @@ def kind_of(path: str | Path) -> TraceKind | None:
     from gpuscope.timeline.engine_reports import is_report
 
     if is_report(text):
-        return "engine"
+        from gpuscope.timeline.engine_reports.layers import is_layers
+
+        return "layers" if is_layers(text) else "engine"
     body = text.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body[:1] == b"{" and any(mark in text for mark in _TRACE_MARKS):
         return "kineto"

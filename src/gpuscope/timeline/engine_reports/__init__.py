@@ -6,6 +6,7 @@ and says what it cannot answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,12 +33,13 @@ def is_report(head: bytes) -> bool:
     return any(report.begins.match(head) for report in _reports())
 
 
-def read_report(path: str | Path, *, rank: int | None = None) -> Timeline:
+def read_report(path: str | Path, *, rank: int | None = None, layers: str = "") -> Timeline:
     """Read an engine's report.
 
     Args:
         path: the file, plain or gzip.
         rank: as `gpuscope.timeline.kineto.read_trace` takes it.
+        layers: trtexec's layer information of the same engine; "" for none.
 
     Raises:
         InputFileError: it cannot be read, is damaged, too large, or holds no times.
@@ -53,7 +55,7 @@ def read_report(path: str | Path, *, rank: int | None = None) -> Timeline:
     devices: list[Event] = []
     try:
         devices += report.devices(raw) if report else ()
-        for event in report.events(raw) if report else ():
+        for event in _told(report, raw, target, layers):
             events.append(event)
             if len(events) > most:
                 raise limits.holds_too_many(target, Text("events"), most)
@@ -76,3 +78,13 @@ def read_report(path: str | Path, *, rank: int | None = None) -> Timeline:
     found = report.completed(raw, read_retold(target, text, rank, 0))
     sources = tuple(replace(each, format=report.name) for each in found.sources)
     return replace(found, sources=sources, notes=(*found.notes, report.cannot))
+
+
+def _told(report: Report | None, raw: bytes, path: Path, layers: str) -> Iterable[Event]:
+    """A report's events, with what layer information says of them."""
+    told = report.events(raw) if report else ()
+    if not layers:
+        return told
+    from gpuscope.timeline.engine_reports.layers import described
+
+    return described(told, path, Path(layers))

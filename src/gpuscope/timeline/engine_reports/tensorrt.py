@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from gpuscope.document.text import Text
 from gpuscope.outside.plain import python_json_of
+from gpuscope.timeline.engine_reports.layers import BEGINS
 from gpuscope.timeline.engine_reports.reports import Event, Report, number, on_stream, span, step
 
 _MS = 1e3
@@ -89,9 +90,12 @@ REPORTS = (
     ),
     Report(
         "trtexec layers",
-        re.compile(rb'\s*\{\s*"Layers"\s*:\s*\['),
+        BEGINS,
         _nothing,
-        Text("trtexec's layer information says what the layers are, not how long they take."),
+        Text(
+            "trtexec's layer information says what the layers are, not how long they take: name it "
+            "beside a profile of the same engine."
+        ),
         _FIX,
     ),
 )
