@@ -7,11 +7,12 @@ Walks the main line, oldest first, and holds each commit against the one before.
 is taken out of git as it stood; the step around it is `STEP`, the same for all: batch, length and
 precision of the project's train.py (12 x 1,024 tokens, bfloat16 autocast), eager, the optimizer
 that the commit's own code makes. Writes one line a commit: figures, what got worse or better, the
-causes; or why it cannot be predicted.
+causes (with the lines that the commit wrote, else all); or why it cannot be predicted.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import subprocess
 import sys
@@ -22,9 +23,10 @@ from pathlib import Path
 from gpuscope.errors import GpuscopeError
 from gpuscope.guarding.baseline import Baseline
 from gpuscope.guarding.facts import Facts, facts_of
+from gpuscope.guarding.history import trace
 from gpuscope.guarding.judge import judge
 from gpuscope.guarding.settings import COUNTS, SHARES, Guarded, GuardSettings
-from gpuscope.guarding.sources import sources_of
+from gpuscope.guarding.sources import Commit, Sources, sources_of
 from gpuscope.program.models.settings import WorkloadOptions
 
 MODEL = "model.py"
@@ -77,7 +79,23 @@ def _commits(folder: str) -> Iterator[tuple[str, str, str, str]]:
             yield commit, day, title, blob[2]
 
 
-def _facts(source: str) -> tuple[Facts, object]:
+class _Written:
+    """What a version wrote of its lines, as `gpuscope.guarding.history.History` tells it."""
+
+    def __init__(self, before: str, now: str, commit: Commit) -> None:
+        told = difflib.SequenceMatcher(None, before.splitlines(), now.splitlines(), autojunk=False)
+        changed = (range(b, end) for op, _, _, b, end in told.get_opcodes() if op != "equal")
+        self._lines = {f"{MODEL}:{number + 1}" for each in changed for number in each}
+        self._commit = commit
+
+    def placed(self, line: str) -> str:
+        return line
+
+    def commit(self, line: str) -> Commit | None:
+        return self._commit if line in self._lines else None
+
+
+def _facts(source: str) -> tuple[Facts, Sources]:
     """Predict in this process; the model's file is imported anew each time."""
     from gpuscope import api
 
@@ -94,7 +112,7 @@ def _facts(source: str) -> tuple[Facts, object]:
             sys.modules.pop("model", None)
 
 
-def _verdict(before: Facts, now: Facts, sources: object) -> list[dict[str, object]]:
+def _verdict(before: Facts, now: Facts, sources: Sources) -> list[dict[str, object]]:
     key = ("train", ON)
     guarded = Guarded("train", "", (ON,), WorkloadOptions(), {**SHARES, **COUNTS})
     settings = GuardSettings(Path(), Path(), (guarded,))
@@ -105,7 +123,9 @@ def _verdict(before: Facts, now: Facts, sources: object) -> list[dict[str, objec
             "verdict": held.verdict,
             "before": held.before,
             "now": held.now,
-            "causes": [[each.what, str(each.told), *each.lines] for each in held.causes],
+            "causes": [
+                [each.what, str(each.told), *(each.commits or each.lines)] for each in held.causes
+            ],
         }
         for held in report.judged[0].held
         if held.verdict in ("worse", "better")
@@ -115,7 +135,7 @@ def _verdict(before: Facts, now: Facts, sources: object) -> list[dict[str, objec
 def main() -> None:
     folder, out = sys.argv[1:]
     before: Facts | None = None
-    last = ""
+    last = source = ""
     rows = []
     for commit, day, title, blob in _commits(folder):
         row: dict[str, object] = {"commit": commit, "day": day, "title": title[:90]}
@@ -124,10 +144,12 @@ def main() -> None:
         else:
             last = blob
             try:
-                facts, sources = _facts(_git(folder, "cat-file", "blob", blob))
+                old, source = source, _git(folder, "cat-file", "blob", blob)
+                facts, sources = _facts(source)
             except GpuscopeError as error:
                 row["refused"] = f"{error.what} {error.why}"
             else:
+                sources = trace(sources, _Written(old, source, Commit(commit, title)))
                 row |= {
                     "step_time_s": facts.step_time_s,
                     "launches": facts.launches,

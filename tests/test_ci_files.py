@@ -25,7 +25,7 @@ def test_its_options_exist(name: str) -> None:
     assert yaml.safe_load(text)
     guard = typer.main.get_command(make_app(["guard", "cache"])).commands["guard"]
     known = {option for parameter in guard.params for option in parameter.opts}
-    calls = re.findall(r"gpuscope guard ([^\n]*--[^\n]*)", text)
+    calls = re.findall(r"gpuscope guard\b([^\n]*)", text)
     assert calls
     assert {option for call in calls for option in re.findall(r"--[a-z-]+", call)} <= known
 

@@ -65,18 +65,24 @@ PRINTED = {
 }
 """Cheap questions; what needs trials, a server or a GPU is held where its test plays it."""
 
+LONG = {
+    "plan": ("plan", "llama-3.2-1b", "--on", "h100", "--devices", "1", "--simulate", "1", "--json"),
+    "fit": ("fit", "llama-3.2-1b", "--method", "qlora", "--on", "rtx-4090", "--json"),
+}
+"""Questions that take half a minute and more."""
+
 ELSEWHERE = ("bench", "guard", "load", "measure", "optimize")
-SAME_WRITER = {"plan": "explain", "fit": "explain"}
-"""Verbs whose answers take long, and the one whose function writes their document, too."""
 
 
-@pytest.mark.parametrize("case", PRINTED)
+@pytest.mark.parametrize(
+    "case", [*PRINTED, *(pytest.param(case, marks=pytest.mark.slow) for case in LONG)]
+)
 def test_what_is_printed_fits(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits_schema: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "work.py").write_text(MLP)
-    done = CliRunner().invoke(app, PRINTED[case])
+    done = CliRunner().invoke(app, {**PRINTED, **LONG}[case])
     assert done.exit_code in (0, 3), done.output
     fits_schema(done.stdout)
 
@@ -91,7 +97,7 @@ def test_every_verb_that_prints_json_is_held() -> None:
     for verb in ELSEWHERE:
         held = (Path(__file__).parent / f"test_{verb}_command.py").read_text("utf-8")
         assert "fits_schema(" in held
-    assert asked | {"explain"} == {p[0] for p in PRINTED.values()} | {*ELSEWHERE, *SAME_WRITER}
+    assert asked | {"explain"} == {p[0] for p in PRINTED.values()} | {*ELSEWHERE, *LONG}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

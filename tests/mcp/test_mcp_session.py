@@ -13,7 +13,7 @@ import pytest
 
 anyio = pytest.importorskip("anyio")
 pytest.importorskip("mcp")
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from mcp.client.client import Client  # noqa: E402
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
@@ -176,6 +176,8 @@ def test_ten_calls_end_in_a_verified_patch(
     tmp_path: Path, call: Any, source: str, device: str, changes: list[str]
 ) -> None:
     """The method, on a naive script: predict, look, advise, try for real, patch, predict again."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("it is run for real")
     path = tmp_path / "naive.py"
     path.write_text(source)
     calls = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError
 from gpuscope.mcp import digests
 from gpuscope.mcp.results import KEPT, LONGEST, Result, Results, details
 from gpuscope.mcp.tools import NAMES, Tools, folder
@@ -64,6 +64,25 @@ def test_a_recording_in_short() -> None:
         tools.details(told.id, path)
     same = tools.compare(told.id, told.id)
     assert same.difference.value == 0
+
+
+def test_a_served_load_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "serving" / "client"))
+    from fake_server import Server, running
+
+    tools, server = Tools(), Server()
+    ask = {"concurrency": 4, "requests": 12, "input_tokens": "24", "output_tokens": "6"}
+    with running(server):
+        told = tools.load(server.url, **ask)
+    (load,) = told.loads
+    assert load["finished"].value == 12
+    assert load["ttft_p50"].origin == "measured"
+    assert load["ttft_p50"].value > 0
+    assert load["ttft_p99"].value is None  # of so few
+    assert load["ttft_p99"].origin == ""
+    assert len(json.loads(tools.details(told.id, "runs.0.served.sent_s").value)) == 12
+    with pytest.raises(GpuscopeError, match="rate"):
+        tools.load(server.url, rate=1.0, concurrency=1)
 
 
 def test_an_explanation_in_short() -> None:

@@ -41,7 +41,7 @@ def figure(
     sort: type[Quantity],
     value: float | None,
     interval: tuple[float | None, float | None] | None = None,
-    origin: str = "",
+    origin: str = "computed",
     unit: str = "",
 ) -> Figure:
     """Return a figure as tools tell it.
@@ -50,11 +50,12 @@ def figure(
         sort: its quantity.
         value: None: not available.
         interval: low, high.
-        origin: where it comes from.
+        origin: where it comes from; "computed": it follows from others.
         unit: where it is not the quantity's own.
     """
     low, high = interval or (None, None)
-    return Figure(value, unit or _UNITS[sort], low, high, origin, sort(value).shown())
+    known = origin if value is not None else ""
+    return Figure(value, unit or _UNITS[sort], low, high, known, sort(value).shown())
 
 
 def run_digest(name: str, run: Run) -> RunDigest:
@@ -219,22 +220,22 @@ def health_digest(name: str, found: Diagnosis) -> HealthDigest:
 
 
 def serving_digest(name: str, found: Sequence[Serving]) -> ServingDigest:
-    """Return a predicted service in short, one entry a load."""
+    """Return a service, predicted or measured, in short, one entry a load."""
     from gpuscope.serving.metrics import metrics
 
     loads = []
     for run in found:
-        made = metrics(run)
+        made, origin = metrics(run), "measured" if run.origin == "measured" else "estimated"
         loads.append(
             {
                 "requests": figure(Number, made.requests),
                 "finished": figure(Number, made.finished),
-                "ttft_p50": figure(Seconds, made.ttft.p50_s, None, "estimated"),
-                "ttft_p99": figure(Seconds, made.ttft.p99_s, None, "estimated"),
-                "tpot_p50": figure(Seconds, made.tpot.p50_s, None, "estimated"),
-                "tpot_p99": figure(Seconds, made.tpot.p99_s, None, "estimated"),
+                "ttft_p50": figure(Seconds, made.ttft.p50_s, None, origin),
+                "ttft_p99": figure(Seconds, made.ttft.p99_s, None, origin),
+                "tpot_p50": figure(Seconds, made.tpot.p50_s, None, origin),
+                "tpot_p99": figure(Seconds, made.tpot.p99_s, None, origin),
                 "output_tokens_per_s": figure(
-                    Number, made.output_tokens_per_s, None, "estimated", "tokens/s"
+                    Number, made.output_tokens_per_s, None, origin, "tokens/s"
                 ),
             }
         )

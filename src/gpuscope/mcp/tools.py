@@ -31,8 +31,8 @@ from gpuscope.mcp.types import (
 )
 
 NAMES = (
-    "predict", "advise", "analyze", "compare", "optimize", "explain", "plan", "serve", "doctor",
-    "details",
+    "predict", "advise", "analyze", "compare", "optimize", "explain", "plan", "serve", "load",
+    "doctor", "details",
 )  # fmt: skip
 """All tools, each the method of `Tools` of its name."""
 
@@ -237,6 +237,45 @@ class Tools:
         )
         document = {"runs": [serving_document(each) for each in found]}
         return digests.serving_digest(self.results.keep("serving", Result(document)), found)
+
+    def load(
+        self,
+        url: str,
+        model: str = "",
+        rate: float = 0.0,
+        concurrency: int = 0,
+        input_tokens: str = "512",
+        output_tokens: str = "128",
+        requests: int = 100,
+        seconds: float = 60.0,
+    ) -> ServingDigest:
+        """Load a running server for real (OpenAI's protocol), and measure how it serves: time to
+        first token, time per token, throughput. Compare with what serve predicts.
+
+        Args:
+            url: of the server: "http://localhost:8000".
+            model: its name there; "" for the one that it has.
+            rate: requests each second, sent at their times; or
+            concurrency: so many in flight.
+            input_tokens, output_tokens: lengths: "512", "256..1024", "lognormal:512,0.8".
+            requests: how many at most.
+            seconds: how long they are sent at most.
+        """
+        from gpuscope.serving.client.load_test import load_test
+        from gpuscope.serving.document import serving_document
+
+        found = load_test(
+            url,
+            model=model,
+            rate=rate or None,
+            concurrency=concurrency or None,
+            input=input_tokens,
+            output=output_tokens,
+            count=requests,
+            for_s=seconds,
+        )
+        document = {"runs": [serving_document(found)]}
+        return digests.serving_digest(self.results.keep("serving", Result(document)), [found])
 
     def doctor(self, only: list[str] | None = None) -> HealthDigest:
         """Examine this machine: driver, libraries, links, health of GPUs; what to repair.

@@ -17,7 +17,8 @@ class Figure:
         value: in the unit; None: not available.
         unit: "s", "bytes", "J", "1", ...
         low, high: 80 % interval of a prediction, confidence interval of a measurement; else None.
-        origin: measured, calibrated, datasheet, estimated, ...; "" where it follows from others.
+        origin: measured, calibrated, datasheet, estimated, ...; computed where it follows from
+            others; "" where the value is not available.
         shown: as people read it.
     """
 
@@ -180,7 +181,7 @@ class HealthDigest:
 
 @dataclass(frozen=True)
 class ServingDigest:
-    """How an engine will serve a model: one entry a load."""
+    """How an engine will serve a model, or how a server does: one entry a load."""
 
     id: str
     loads: tuple[dict[str, Figure], ...]
