@@ -13,7 +13,7 @@ from gpuscope.cost.power import limit_power
 from gpuscope.cost.types import CostedProgram
 from gpuscope.cost.workspace import with_workspaces
 from gpuscope.hardware import Calibration, Cluster, Device
-from gpuscope.program.types import WHOLE_STEP, Program
+from gpuscope.program.types import WHOLE_STEP, XLA, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ def as_run(program: Program, device: Device) -> Program:
         from gpuscope.program.fusion import fuse  # the rules of a compiler: eager code needs none
 
         program = fuse(program)
+    if program.engine == XLA:  # its block of temporaries holds the libraries' memory, too
+        return program
     return with_workspaces(_without_workspaces(program), device)
 
 

@@ -88,6 +88,14 @@ _INSTRUCTIONS = {
 finished in a clock), beside loads and stores; 1 where absent. gelu, its gradient, pools and
 log-softmax from benchmarks/compiled_kernels.py, the others from what their code does."""
 
+_LEAST_INSTRUCTIONS = {"loop": 31.0, "transpose": 24.0, "triton": 45.0, "scatter": 250.0}
+"""The fewest instructions of an element in XLA's kernels, by the way that makes them: its loops
+have a thread do four elements in blocks of 128 threads (a bare fill writes 0.85e12 elements a
+second on an H200, in any format), a scatter adds each with an atomic, a row of its Triton kernels
+is one tile (0.27e12 to 0.95e12 a second). From the kernels of the 19 steps of
+`validation/jax_workloads` on one H200."""
+
+
 _CROWDED = 1.35
 """How much longer random numbers take in blocks of one warp that hold a row: 167 registers a thread
 leave room for twelve warps of 64."""
@@ -196,8 +204,8 @@ def _name(operators: tuple[str, ...], kind: str) -> str:
 
 def _instructions(work: Work, operators: tuple[str, ...], rows: int, columns: int) -> float:
     """Instructions for each element of the loops."""
-    get = work.constants.value
-    total = float(_count(work.op.args.get("count")) - len(operators))  # casts that repeat
+    get, args = work.constants.value, work.op.args
+    total = float(_count(args.get("count")) - len(operators))  # casts that repeat
     total += sum(_INSTRUCTIONS.get(name, 1) for name in operators)
     specs = (*work.inputs, *work.outputs)
     if work.op.args.get("beside"):  # each element is of one tensor among many
@@ -210,7 +218,7 @@ def _instructions(work: Work, operators: tuple[str, ...], rows: int, columns: in
     if work.op.args.get("random"):
         crowded = _CROWDED if 1 < columns <= _BLOCK_ELEMENTS else 1.0
         total += get("fused.random") * crowded
-    return total
+    return max(total, _LEAST_INSTRUCTIONS.get(str(args.get("emitter", "")), 0.0))
 
 
 def _with_passes(work: Work, read: Reads, rows: int, columns: int, reduction: str) -> Reads:

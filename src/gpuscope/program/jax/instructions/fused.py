@@ -119,6 +119,7 @@ def facts(
     ]
     return {
         "kernel": given.name,
+        "emitter": _emitter(given, body),
         "operators": tuple(_NAMES.get(each.opcode, each.opcode) for each in counted),
         "count": max(len(counted), 1),
         "rows": rows,
@@ -128,6 +129,19 @@ def facts(
         "finals": 0,
         "passes": 1,
     }
+
+
+def _emitter(given: Instruction, body: Computation) -> str:
+    """Which of XLA's ways of making a kernel it is (`HloFusionAnalysis::EmitterFusionKind`)."""
+    opcodes = {each.opcode for each in body.instructions}
+    kind = given.attributes.get("kind")
+    if kind == "kCustom" and "triton" in given.attributes.get("backend_config", ""):
+        return "triton"
+    if "scatter" in opcodes:
+        return "scatter"
+    if kind == "kInput":
+        return "reduce" if "reduce" in opcodes else "transpose"
+    return "loop"
 
 
 def _loops(body: Computation, outputs: Sequence[TensorSpec], looped: bool) -> tuple[int, int, str]:
@@ -148,6 +162,8 @@ def _loops(body: Computation, outputs: Sequence[TensorSpec], looped: bool) -> tu
     columns = max(1, source.numel // max(1, largest.array.numel))
     minor = next((d for d in source.layout if source.shape[d] > 1), -1)
     rows = max(1, largest.array.numel)
+    if minor not in reduced and columns < _ALIGNED:
+        return rows, 1, ""
     if minor not in reduced:
         return rows, columns, "outer"
     while columns % _ALIGNED and rows % 2 == 0:  # pieces of one row lie side by side

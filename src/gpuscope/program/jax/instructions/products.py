@@ -138,6 +138,7 @@ def _epilogue(
 def _elementwise(name: str, operators: list[str], rows: int) -> dict[str, object]:
     return {
         "kernel": name,
+        "emitter": "loop",
         "operators": tuple(operators),
         "count": max(1, len(operators)),
         "rows": max(1, rows),
