@@ -13,11 +13,12 @@ from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import plan
 from gpuscope.advice.types import Seen
 from gpuscope.advice.user_changes import load_own, loaded
-from gpuscope.capturing import capture_elsewhere, capture_job, capture_resolved, for_cluster
+from gpuscope.capturing import capture_elsewhere, capture_job, capture_resolved, for_cluster, is_jax
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.program.capture.patches import alone
+from gpuscope.program.jax.workload import is_jax
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 
@@ -53,6 +54,13 @@ class ChangedPrograms:
         self._known: dict[Names, Captured] = {}
         if isinstance(workload, (Program, RankPrograms)):
             self._known[frozenset()] = workload
+        elif is_jax(workload):
+            name = str(getattr(workload, "__name__", workload))
+            raise UnsupportedError(
+                Text("Changes of code cannot be tried on {name}.", name=name),
+                Text("They are written for PyTorch; a JAX step is compiled whole."),
+                Text("Type: gpuscope predict {name}", name=name),
+            )
         elif not callable(workload):
             from gpuscope.program.workload import WorkloadOptions, resolve
 
