@@ -13,7 +13,7 @@ from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import plan
 from gpuscope.advice.types import Seen
 from gpuscope.advice.user_changes import load_own, loaded
-from gpuscope.capturing import capture_elsewhere, capture_job, capture_resolved, for_cluster, is_jax
+from gpuscope.capturing import capture_elsewhere, capture_job, capture_resolved, for_cluster
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
