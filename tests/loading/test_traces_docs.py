@@ -48,5 +48,5 @@ def test_both_languages_have_the_same_shape() -> None:
 def test_the_files_that_recordings_were_tried_on_are_there(name: str) -> None:
     text = (DOCS / name).read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w./]+)`", text)
-    assert len(named) >= 8
+    assert named
     assert not [path for path in named if not (DOCS.parent / path).is_file()]
