@@ -14,6 +14,7 @@ from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text, render
 from gpuscope.errors import DoesNotFitError, InvalidValueError, UnsupportedError
 from gpuscope.hardware import Calibration, Cluster, load_own, parse_overrides, parse_sweep
+from gpuscope.hardware.power_limits import check_power_limit
 from gpuscope.program.models.settings import (
     ATTENTIONS,
     COMPILE_MODES,
@@ -110,6 +111,9 @@ def _checked(request: Request, outputs: Outputs) -> tuple[list[_Place], Sweep | 
     places = []
     for name in request.targets:
         cluster = api.resolve_target(name)
+        for setting in request.settings:
+            limits = parse_overrides([setting]).get("tdp_w")
+            check_power_limit(cluster.device, setting, () if limits is None else (limits,))
         constants = api.resolve_calibration(name, request.calibration)
         changed = cluster.device.replace(**overrides) if overrides else cluster.device
         places.append(_Place(cluster.with_device(changed) if overrides else cluster, constants))
@@ -136,6 +140,7 @@ def _checked_sweep(request: Request, outputs: Outputs, clusters: Sequence[Cluste
     from gpuscope.sweeping import checked_sweep
 
     field, values = parse_sweep(request.sweep)
+    check_power_limit(clusters[0].device, request.sweep, values)
     return checked_sweep(request.workload, clusters[0], field, values)
 
 

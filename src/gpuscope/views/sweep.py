@@ -76,6 +76,10 @@ def render_sweep(field: str, points: Points, lang: str = "en") -> RenderableType
             _local(points, number),
             Text(class_label(shown.limiter, lang), style=class_style(shown.limiter)),
         )
+    parts: list[RenderableType] = [rows]
+    least = _least_energy(points, lang) if field == "tdp_w" else None
+    if least is not None:
+        parts.append(Text(least))
     name, target = points[0][1].name, points[0][1].target.partition(" [")[0]
     about = tr(
         "Elasticity: by how many per cent the step time changes for one per cent more since the "
@@ -84,7 +88,37 @@ def render_sweep(field: str, points: Points, lang: str = "en") -> RenderableType
     )
     if any(run.fits is False for _, run in points):
         about += " " + tr("! does not fit.", lang)
-    return section(f"{name}: {target}", about, rows)
+    return section(f"{name}: {target}", about, *parts)
+
+
+def _least_energy(points: Points, lang: str) -> str | None:
+    """The power limit that takes least for the same work, beside the highest; None: unknown."""
+    known = [(value, run, run.energy_j) for value, run in points if run.energy_j is not None]
+    if len(known) < 2:
+        return None
+    value, run, energy_j = min(known, key=lambda point: point[2])
+    most, usual, most_j = max(known, key=lambda point: point[0])
+    work = run.tokens or 1
+    shown: dict[str, str] = {
+        "limit": format_value("tdp_w", value, lang),
+        "energy": units.quantity(energy_j / work, "J", lang),
+        "most": format_value("tdp_w", most, lang),
+        "other": units.quantity(most_j / work, "J", lang),
+        "ratio": f"{run.step_time_s / usual.step_time_s:.2f}",
+    }
+    if run.tokens:
+        return tr(
+            "Least energy for each token: {limit}, {energy}; at {most} it is {other}. The step "
+            "takes {ratio} times as long.",
+            lang,
+            **shown,
+        )
+    return tr(
+        "Least energy for each step: {limit}, {energy}; at {most} it is {other}. The step takes "
+        "{ratio} times as long.",
+        lang,
+        **shown,
+    )
 
 
 def _local(points: Points, number: int) -> str:
