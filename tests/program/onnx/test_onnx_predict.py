@@ -167,6 +167,41 @@ def test_quantized_pairs_are_a_product_of_integers(tmp_path: Path) -> None:
     assert {s.dtype for s in product.inputs} == {"int8"}
 
 
+def quantized_convolution(path: Path) -> Path:
+    node = helper.make_node
+    return models.model(
+        path,
+        [
+            node("QuantizeLinear", ["x", "s", "z"], ["q"], "in"),
+            node("DequantizeLinear", ["q", "s", "z"], ["d"], "back"),
+            node("DequantizeLinear", ["w", "s", "z"], ["dw"], "weights"),
+            node("Conv", ["d", "dw", "b"], ["c"], "conv", pads=[1, 1, 1, 1]),
+            node("QuantizeLinear", ["c", "s", "z"], ["qc"], "out"),
+            node("DequantizeLinear", ["qc", "s", "z"], ["y"], "result"),
+        ],
+        {"x": [8, 64, 56, 56]},
+        {
+            "s": np.float32(0.1),
+            "z": np.int8(0),
+            "w": np.zeros((128, 64, 3, 3), np.int8),
+            "b": np.zeros(128, np.float32),
+        },
+    )
+
+
+def test_a_quantized_convolution_is_of_integers_where_the_engine_has_them(tmp_path: Path) -> None:
+    path = quantized_convolution(tmp_path / "q.onnx")
+    made = {}
+    for engine in ("tensorrt", "onnxruntime"):
+        found = capture(str(path), options=WorkloadOptions(engine=engine))
+        made[engine] = next(op for op in found.ops if op.name == "aten::convolution")
+    assert {s.dtype for s in made["tensorrt"].inputs} == {"int8"}
+    assert made["tensorrt"].outputs[0].shape == (8, 128, 56, 56)
+    # A quarter of float32's bytes, half of float16's.
+    assert made["tensorrt"].outputs[0].nbytes * 2 == made["onnxruntime"].outputs[0].nbytes
+    assert {s.dtype for s in made["onnxruntime"].inputs} == {"float16"}
+
+
 def test_an_unknown_operator_is_named_and_bound_by_its_bytes(tmp_path: Path) -> None:
     path = models.model(
         tmp_path / "own.onnx",

@@ -25,6 +25,7 @@ class Engine:
         assumption: what is taken for granted, for the user.
         fusions: names of `gpuscope.program.onnx.fusing.FUSIONS`, in their order.
         pointwise: whether it generates kernels for chains of elementwise operators and reductions.
+        whole_convolutions: whether convolutions of quantized operands are of 8-bit integers.
         copies_views: a transposed or cut tensor is written anew; PyTorch would step over it.
         node_s: host seconds a node before its launch; None: PyTorch's own host runs it.
         spread: relative 80 % half-width that it adds to the device's time.
@@ -36,6 +37,7 @@ class Engine:
     assumption: Text
     fusions: tuple[str, ...]
     pointwise: bool
+    whole_convolutions: bool
     copies_views: bool
     node_s: float | None
     spread: float
@@ -64,6 +66,7 @@ def engine_named(name: str) -> Engine:
         assumption=extracted(read["about"]),
         fusions=tuple(read["fusions"]),
         pointwise=read["pointwise"],
+        whole_convolutions=read["whole_convolutions"],
         copies_views=read["copies_views"],
         node_s=read.get("node_s"),
         spread=read["spread"],

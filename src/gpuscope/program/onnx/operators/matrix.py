@@ -80,7 +80,29 @@ def einsum(call: Call) -> Any:
 @onnx_operator("Conv", "com.microsoft::FusedConv")
 def convolution(call: Call) -> Any:
     """Padding that is not the same on both sides is a kernel of its own."""
-    x, weight = (_real(call, i) for i in (0, 1))
+    left, right = call.values[:2]
+    if not isinstance(left, Quantized) or not isinstance(right, Quantized):
+        return _convolved(call, call.tensor(0), call.tensor(1), call.optional(2))
+    if call.network.engine.whole_convolutions:
+        # Its sums are scaled in the kernel: integers again, for whoever takes integers.
+        made = _convolved(call, left.integers.view(torch.int8), right.integers.view(torch.int8))
+        return Quantized(made, left.dtype)
+    call.network.note(
+        Text(
+            "Convolutions of 8-bit integers are taken as those of float16: an upper bound of their "
+            "time where the device multiplies integers faster."
+        )
+    )
+    x, weight = (call.network.stand_in(q.integers, torch.float16) for q in (left, right))
+    bias = call.optional(2)
+    if bias is not None:
+        bias = call.network.stand_in(bias, torch.float16)
+    return _convolved(call, x, weight, bias)
+
+
+def _convolved(
+    call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> Any:
     dims = weight.dim() - 2
     strides = call.attribute("strides", [1] * dims)
     dilations = call.attribute("dilations", [1] * dims)
@@ -89,24 +111,8 @@ def convolution(call: Call) -> Any:
         x = functional.pad(x, [side for d in reversed(range(dims)) for side in (begin[d], end[d])])
         begin = [0] * dims
     function = getattr(functional, f"conv{dims}d")
-    made: Any = function(
-        x, weight, call.optional(2), strides, begin, dilations, call.attribute("group", 1)
-    )
+    made: Any = function(x, weight, bias, strides, begin, dilations, call.attribute("group", 1))
     return made
-
-
-def _real(call: Call, index: int) -> torch.Tensor:
-    """A quantized operand of a convolution as the half-precision one that stands for it."""
-    value = call.values[index]
-    if not isinstance(value, Quantized):
-        return call.tensor(index)
-    call.network.note(
-        Text(
-            "Convolutions of 8-bit integers are taken as those of float16: an upper bound of their "
-            "time where the device multiplies integers faster."
-        )
-    )
-    return call.network.stand_in(value.integers, torch.float16)
 
 
 def padding(
