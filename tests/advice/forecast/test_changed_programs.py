@@ -35,6 +35,13 @@ def test_a_captured_program_takes_only_transforms():
             programs.of(["half"])
 
 
+def test_a_jax_step_is_refused(tmp_path):
+    path = tmp_path / "step.py"
+    path.write_text("import jax\n\ndef build():\n    return None\n")
+    with pytest.raises(UnsupportedError, match="a JAX step is compiled whole"):
+        ChangedPrograms(f"{path}:build", gs.parse_target("h200"))
+
+
 def test_a_folded_model_is_seen_whole():
     options = gs.WorkloadOptions(task="train", layers=8, batch=1, seq=64)
     with known():

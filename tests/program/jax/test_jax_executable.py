@@ -3,6 +3,8 @@
 import pytest
 from jax_compiled_steps import STEPS, compiled_step, program
 
+from gpuscope.cost.anew import as_run
+from gpuscope.hardware import device
 from gpuscope.program.jax.executable import as_program
 from gpuscope.timeline import simulate_memory
 
@@ -51,3 +53,8 @@ def test_storages_are_numbered_in_order() -> None:
     assert [s.id for s in made.storages] == list(range(len(made.storages)))
     for op in made.ops:
         assert all(spec.storage < len(made.storages) for spec in (*op.inputs, *op.outputs))
+
+
+def test_the_libraries_memory_is_in_xlas_block() -> None:
+    made = program("images")
+    assert as_run(made, device("h200")) is made
