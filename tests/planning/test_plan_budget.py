@@ -11,7 +11,7 @@ from made import judged
 
 import gpuscope as gs
 from gpuscope.document.text import render
-from gpuscope.errors import InvalidValueError
+from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.planning import search as searching
 from gpuscope.planning.largest import explained_largest, largest
 from gpuscope.planning.serving.users import at_once
@@ -56,6 +56,12 @@ def test_an_hour_is_too_short() -> None:
     for days in (0, -1, float("inf"), float("nan")):
         with pytest.raises(InvalidValueError, match="no time"):
             largest(days, **GIVEN)
+
+
+@pytest.mark.parametrize("wrong", [{"on": "nothing"}, {"goal": "beauty"}, {"grid": "nowhere"}])
+def test_what_is_wrong_for_every_model_is_said(wrong: dict[str, str]) -> None:
+    with pytest.raises(UnknownNameError, match=next(iter(wrong.values()))):
+        largest(7, **(GIVEN | wrong))
 
 
 def test_users_are_a_rate_and_a_limit() -> None:

@@ -13,8 +13,9 @@ from gpuscope.document.blocks import Explanation
 from gpuscope.planning import search as training
 from gpuscope.planning.explanation import explained
 from gpuscope.planning.largest import explained_largest, largest
+from gpuscope.planning.own import simulate as own
 from gpuscope.planning.own.explanation import explained_own
-from gpuscope.planning.own.types import OwnPlan
+from gpuscope.planning.own.types import Changed, OwnPlan, Weighed
 from gpuscope.planning.serving import search as serving
 from gpuscope.planning.serving.explanation import explained_serving
 from gpuscope.planning.simulate import Simulator
@@ -91,10 +92,9 @@ def test_the_largest_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "It was interrupted. By the quick score alone" in told
 
 
-@pytest.mark.parametrize("stop", [1, 10])
-def test_own_code(stop: int, tmp_path: Path) -> None:
-    """While changes are captured alone, and before the first set of them is simulated."""
-    path = tmp_path / "train.py"
+def _code(folder: Path) -> Path:
+    """A small training."""
+    path = folder / "train.py"
     path.write_text(
         "import torch\n"
         "def build(batch=256):\n"
@@ -107,6 +107,13 @@ def test_own_code(stop: int, tmp_path: Path) -> None:
         "        optimizer.zero_grad()\n"
         "    return step\n"
     )
+    return path
+
+
+@pytest.mark.parametrize("stop", [1, 10])
+def test_own_code(stop: int, tmp_path: Path) -> None:
+    """While changes are captured alone, and before the first set of them is simulated."""
+    path = _code(tmp_path)
     calls: list[object] = []
 
     def tell(number: int, total: int, candidate: object) -> None:
@@ -119,3 +126,18 @@ def test_own_code(stop: int, tmp_path: Path) -> None:
     assert (found.judged, found.complete, found.best.simulated) == ((), False, False)
     assert found.before is None
     _is_told(explained_own(found))
+
+
+def test_own_code_in_the_last_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code as it stands is simulated last, beside the answer, which stands without it."""
+    judge = own.Simulator.judge
+
+    def stopped(self: own.Simulator, each: Changed, scored_s: float) -> Weighed:
+        return interrupted() if scored_s == 0.0 else judge(self, each, scored_s)
+
+    monkeypatch.setattr(own.Simulator, "judge", stopped)
+    found = gs.plan(f"{_code(tmp_path)}:build", on="h200", simulate=1)
+    assert isinstance(found, OwnPlan)
+    assert (len(found.judged), found.complete, found.before) == (1, False, None)
+    assert found.best.simulated
+    assert SOFAR in explained_own(found).summary

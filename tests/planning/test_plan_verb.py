@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
 import gpuscope as gs
+from gpuscope.cli.app import app
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.planning.tuning.types import TuningPlan
 
@@ -39,3 +41,13 @@ def test_what_a_task_does_not_ask_is_refused() -> None:
         gs.plan("gpt2", task="dream")  # type: ignore[call-overload]
     with pytest.raises(InvalidValueError, match="No load"):
         gs.plan("gpt2", task="serve")
+
+
+@pytest.mark.parametrize(
+    "option", [("--goal", "cost"), ("--seq", "512"), ("--tokens", "1B"), ("--days", "7")]
+)
+def test_serving_refuses_what_only_trainings_ask(option: tuple[str, str]) -> None:
+    ran = CliRunner().invoke(app, ["plan", "qwen3-8b", "--task", "serve", "--rate", "1", *option])
+    assert ran.exit_code != 0
+    assert option[0] in str(ran.exception) + ran.output
+    assert "belongs to trainings" in str(ran.exception) + ran.output

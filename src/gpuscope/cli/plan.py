@@ -122,6 +122,7 @@ def plan_command(
     if task != "finetune":
         _refuse_lengths(tuned_by)
     if task == "serve":
+        _refuse_training(context)
         asked = ServedOn(model, on, devices, prices, grid, device_set, simulate)
         show_serving(asked, load, why, framework, shown)
         return
@@ -173,6 +174,20 @@ def _refuse_check(task: str, check: bool, written: bool) -> None:
             Text("--for and --check know training in full."),
             Text("Leave them out."),
         )
+
+
+def _refuse_training(context: typer.Context) -> None:
+    """Refuse what was typed for serving, which does not ask for it."""
+    from gpuscope.errors import InvalidValueError
+
+    for name in ("goal", "global_batch", "seq", "tokens", "days"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InvalidValueError(
+                Text("--{option} belongs to trainings.", option=name.replace("_", "-")),
+                Text("Serving takes the cheapest for a token of what keeps its limits."),
+                Text("Leave it out; lengths are --input and --answer, limits --slo."),
+            )
 
 
 def _refuse_lengths(tuned_by: dict[str, Any]) -> None:

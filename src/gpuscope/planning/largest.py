@@ -72,7 +72,7 @@ def largest(
 
     Raises:
         InvalidValueError: no days; numbers that cannot be.
-        UnknownNameError: no such device.
+        UnknownNameError: no such device, goal or grid.
     """
     if not 0 < days < float("inf"):
         raise InvalidValueError(
@@ -83,6 +83,7 @@ def largest(
     MODELS.load()
     decoders = [each for each in MODELS if each.size is not None]
     names = [m.name for m in sorted(decoders, key=lambda m: (-(m.parameters or 0), m.name))]
+    question_of(names[-1], **asked)  # what is wrong for each model is said, and not left out
     found: list[Trainable] = []
     done = False
     for name in names:

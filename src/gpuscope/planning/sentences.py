@@ -98,13 +98,11 @@ def of_the_whole(steps: float | None, each: Simulated) -> tuple[Text, ...]:
     """Days and money of so many steps; nothing where their number was not said."""
     if steps is None:
         return ()
+    taken = {"steps": Number(round(steps), ","), "days": Number(steps * each.step_s / 86400, ".3g")}
+    if each.usd is None:
+        return (Text("All {steps} steps take {days} days; no price is known.", **taken),)
     return (
-        Text(
-            "All {steps} steps take {days} days and {usd}.",
-            steps=Number(round(steps), ","),
-            days=Number(steps * each.step_s / 86400, ".3g"),
-            usd=Usd(None if each.usd is None else steps * each.usd),
-        ),
+        Text("All {steps} steps take {days} days and {usd}.", **taken, usd=Usd(steps * each.usd)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import log
@@ -124,7 +125,9 @@ def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -
     if done.judged:
         best, ties = choose(done.judged, question.goal)
         own = effects.own_batch
-        before = simulator.judge(Changed(best.candidate.cluster, "", own, (), own), 0.0)
+        with suppress(KeyboardInterrupt):  # the answer stands without it
+            before = simulator.judge(Changed(best.candidate.cluster, "", own, (), own), 0.0)
+        done.complete = done.complete and before is not None
     elif done.complete:
         _nothing_fits(question, done.rejected)
     else:
