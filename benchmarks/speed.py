@@ -71,6 +71,20 @@ CASES: dict[str, tuple[list[str], float]] = {
         ["predict", "llama-3.1-70b", "--task", "train", "--on", "h200", "--json", "--quiet"],
         1.5,
     ),
+    f"plan GPT-2 on two devices{SECOND}": (
+        ["plan", "gpt2", "--devices", "1..2", "--seq", "1024", "--simulate", "2", "--json"],
+        3.0,
+    ),
+    f"plan llama-3.1-8b on eight devices{SECOND}": (
+        ["plan", "llama-3.1-8b", "--devices", "1..8", "--json"],
+        3.0,
+    ),
+    "plan serving of qwen3-32b": (
+        ["plan", "qwen3-32b", "--task", "serve", "--on", "h100,h200", "--devices", "..8"]
+        + ["--input", "4000", "--output", "500", "--slo", "ttft<1s,tpot<20ms", "--rate", "6"]
+        + ["--json"],
+        10.0,
+    ),
     "analyze a recorded trace of 9,000 events": (
         ["analyze", "tests/data/traces/h200/host_bound/rank-0.json.gz", "--json"],
         1.0,
