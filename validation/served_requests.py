@@ -2,9 +2,9 @@
 
     python validation/served_requests.py [--write]
 
-The recording is validation/recordings/serving/vllm_h200.json.gz; runs whose `half` is "fit" may
+The recordings are validation/recordings/serving/vllm_h200*.json.gz; runs whose `half` is "fit" may
 set constants of the profile, the others may not. Requests go in at the times at which they were
-sent, or at the recorded concurrency, with their own lengths.
+sent, or at the recorded concurrency, with their own lengths, and beginnings where they shared them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from typing import Any
 import numpy as np
 
 from gpuscope.hardware import parse_target
+from gpuscope.program.lengths import parse_lengths
 from gpuscope.program.models import find
+from gpuscope.serving.arrivals import Load, make_requests
 from gpuscope.serving.engine import engine
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.simulate import Deployment, deploy, serve_requests
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDING = ROOT / "validation" / "recordings" / "serving" / "vllm_h200.json.gz"
+RECORDINGS = ROOT / "validation" / "recordings" / "serving"
 RESULTS = ROOT / "validation" / "results" / "served_requests.json"
 FIGURES = ("ttft_mean", "ttft_p50", "ttft_p99", "tpot_mean", "span")
 
@@ -39,6 +41,19 @@ def figures(sent: Any, first: Any, finished: Any, output: Any) -> dict[str, floa
     return {name: round(float(value), 3) for name, value in zip(FIGURES, found, strict=True)}
 
 
+def _beginnings(asked: dict[str, str], rows: int) -> dict[str, Any]:
+    """The beginnings that prompts shared: the client's own, from the seed."""
+    if "shared" not in asked:
+        return {}
+    load = Load(
+        input=parse_lengths(asked["input"]), output=parse_lengths(asked["output"]), count=rows,
+        concurrency=int(asked["concurrency"]), shared_tokens=int(asked["shared"]),
+        shared_groups=int(asked["groups"]), seed=int(asked["seed"]),
+    )  # fmt: skip
+    made = make_requests(load)
+    return {"prefix": made.prefix, "prefix_tokens": made.prefix_tokens}
+
+
 def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
     """One run beside its prediction."""
     asked, told = recorded["asked"], recorded["requests"]
@@ -49,6 +64,7 @@ def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
         np.asarray(told["input_tokens"]),
         np.asarray(told["output_tokens"]),
         concurrency=places,
+        **_beginnings(asked, len(sent)),
     )
     served = serve_requests(found, requests).served
     measured = figures(sent, told["first_ms"], told["finished_ms"], told["output_tokens"])
@@ -63,21 +79,37 @@ def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main() -> None:
-    """Serve all runs again, print them, keep the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    recording = json.loads(gzip.decompress(RECORDING.read_bytes()))
+def recordings() -> list[dict[str, Any]]:
+    """One a server: its model, settings, memory and runs."""
+    first, rates = (
+        json.loads(gzip.decompress((RECORDINGS / name).read_bytes()))
+        for name in ("vllm_h200.json.gz", "vllm_h200_rates.json.gz")
+    )
+    return [first, *rates["recordings"]]
+
+
+def model_of(recording: dict[str, Any]) -> dict[str, Any]:
+    """One server's memory and runs beside their predictions."""
     size = find(recording["model"]).size
     assert size is not None
     size_of = replace(size(), context=recording["settings"]["max_model_len"])
     cluster = parse_target(recording["device"])
     found = deploy(recording["model"], size_of, cluster, engine("vllm"))
-    told = {
-        "kv_blocks": {"measured": recording["kv_blocks"], "predicted": found.memory.blocks},
+    blocks = {"measured": recording["kv_blocks"], "predicted": found.memory.blocks}
+    return {
+        "model": recording["model"],
+        # A window that the model as published has not makes more of them: nothing to compare with.
+        "kv_blocks": None if "sliding_window" in recording else blocks,
         "runs": {name: run_of(each, found) for name, each in recording["runs"].items()},
     }
+
+
+def main() -> None:
+    """Serve all runs again, print them, keep the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    told = [model_of(recording) for recording in recordings()]
     print(json.dumps(told, indent=1))
     if options.write:
         RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

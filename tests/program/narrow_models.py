@@ -17,6 +17,7 @@ NARROW: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 32, "n_head": 2, "vocab_size": 64, "n_positions": 64},
     "llama-3.1-8b": {},
     "mistral-7b": {},
+    "mistral-nemo-12b": {},
     "mixtral-8x7b": {},
     "qwen2.5-7b": {},
     "qwen3-8b": {},

@@ -12,7 +12,7 @@ from gpuscope.program.models.registry import Model
 WANTED = """
 gpt2 gpt2-medium gpt2-large gpt2-xl bert-base bert-large t5-small t5-base t5-large
 llama-3.2-1b llama-3.2-3b llama-3.1-8b llama-3.1-70b llama-3.1-405b
-llama-2-7b llama-2-13b llama-2-70b mistral-7b mixtral-8x7b mixtral-8x22b
+llama-2-7b llama-2-13b llama-2-70b mistral-7b mistral-nemo-12b mixtral-8x7b mixtral-8x22b
 qwen2.5-0.5b qwen2.5-72b qwen3-0.6b qwen3-32b qwen3-30b-a3b qwen3-235b-a22b deepseek-v3
 gemma-2-2b gemma-2-9b gemma-2-27b gemma-3-1b gemma-3-27b phi-3-mini phi-4
 resnet18 resnet34 resnet50 resnet101 resnet152 vit-b-16 vit-l-16 convnext-tiny convnext-base

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from vllm_recorded import deployed, measured, recording
@@ -9,6 +13,11 @@ from vllm_recorded import deployed, measured, recording
 from gpuscope.serving.calibrate import asked_again
 from gpuscope.serving.metrics import metrics, tpot_s
 from gpuscope.serving.simulate import serve_requests
+
+VALIDATION = Path(__file__).parents[2] / "validation"
+sys.path.insert(0, str(VALIDATION))
+
+import served_requests  # noqa: E402
 
 
 def test_blocks_are_as_many_as_vllm_finds() -> None:
@@ -28,3 +37,15 @@ def test_runs_that_set_no_constant(name: str) -> None:
     assert ttft[0] == pytest.approx(ttft[1], rel=0.2 if burst else 0.08)
     finished = [run.served.finished_s.max() for run in (mine, truth)]
     assert finished[0] == pytest.approx(finished[1], rel=0.08)
+
+
+def test_two_models_up_to_95_percent_of_the_capacity() -> None:
+    told = json.loads((VALIDATION / "results" / "served_requests.json").read_text())
+    assert [each["model"] for each in told[1:3]] == ["llama-3.1-8b", "qwen3-8b"]
+    for kept, one in zip(told[1:3], served_requests.recordings()[1:3], strict=True):
+        anew = served_requests.model_of(one | {"runs": {"r60": one["runs"]["r60"]}})
+        figures = kept["runs"]["r60"]["predicted"]  # of the page
+        assert anew["runs"]["r60"]["predicted"] == pytest.approx(figures, rel=1e-3)
+        assert abs(anew["runs"]["r60"]["error"]["span"]) < 0.03
+        blocks = anew["kv_blocks"]
+        assert blocks["predicted"] == pytest.approx(blocks["measured"], rel=0.03)

@@ -1,7 +1,7 @@
-"""Mistral 7B and the Mixtral mixtures of experts.
+"""Mistral 7B and Nemo, and the Mixtral mixtures of experts.
 
-Sizes: config.json of mistralai/Mistral-7B-v0.3, Mixtral-8x7B-v0.1 and Mixtral-8x22B-v0.1 on the
-Hugging Face hub.
+Sizes: config.json of mistralai/Mistral-7B-v0.3, Mistral-Nemo-Base-2407, Mixtral-8x7B-v0.1 and
+Mixtral-8x22B-v0.1 on the Hugging Face hub.
 """
 
 from gpuscope.document.text import Text
@@ -13,34 +13,51 @@ from gpuscope.program.models.transformers_spec import (
     language_tasks,
 )
 
-register(
-    causal_model(
-        TransformersSpec(
-            package="mistral",
-            config="MistralConfig",
-            model="MistralForCausalLM",
-            values={
-                "vocab_size": 32768,
-                "hidden_size": 4096,
-                "intermediate_size": 14336,
-                "num_hidden_layers": 32,
-                "num_attention_heads": 32,
-                "num_key_value_heads": 8,
-                "head_dim": 128,
-                "max_position_embeddings": 32768,
-                "rms_norm_eps": 1e-5,
-                "rope_theta": 1e6,
-                "sliding_window": None,
-            },
-        ),
-        name="mistral-7b",
-        family="Mistral",
-        description=Text("decoder, 32 layers of 4096, 8 key-value heads"),
-        parameters=7_248_023_552,
-        tasks=language_tasks(train_batch=1, seq=2048),
-        aliases=("mistral-7b-v0.3", "mistral-7b-instruct", "mistral-7b-instruct-v0.3"),
+# name, hidden, layers, vocabulary, positions, parameters, other names
+_MISTRALS = (
+    (
+        "mistral-7b", 4096, 32, 32768, 32768, 7_248_023_552,
+        ("mistral-7b-v0.3", "mistral-7b-instruct", "mistral-7b-instruct-v0.3"),
+    ),
+    (
+        "mistral-nemo-12b", 5120, 40, 131072, 1024000, 12_247_782_400,
+        ("mistral-nemo", "mistral-nemo-2407", "mistral-nemo-instruct-2407"),
+    ),
+)  # fmt: skip
+
+for _name, _hidden, _layers, _vocabulary, _positions, _parameters, _aliases in _MISTRALS:
+    register(
+        causal_model(
+            TransformersSpec(
+                package="mistral",
+                config="MistralConfig",
+                model="MistralForCausalLM",
+                values={
+                    "vocab_size": _vocabulary,
+                    "hidden_size": _hidden,
+                    "intermediate_size": 14336,
+                    "num_hidden_layers": _layers,
+                    "num_attention_heads": 32,
+                    "num_key_value_heads": 8,
+                    "head_dim": 128,
+                    "max_position_embeddings": _positions,
+                    "rms_norm_eps": 1e-5,
+                    "rope_theta": 1e6,
+                    "sliding_window": None,
+                },
+            ),
+            name=_name,
+            family="Mistral",
+            description=Text(
+                "decoder, {layers} layers of {hidden}, 8 key-value heads",
+                layers=_layers,
+                hidden=_hidden,
+            ),
+            parameters=_parameters,
+            tasks=language_tasks(train_batch=1, seq=2048),
+            aliases=_aliases,
+        )
     )
-)
 
 # name, hidden, feed-forward of an expert, layers, heads, vocabulary, positions, parameters
 _MIXTRALS = (
