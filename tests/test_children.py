@@ -171,6 +171,7 @@ SHORT = {
     "mcp": "--method",
     "models": "",
     "plan": "nothing",
+    "report": "nothing",
     "schema": "run",
     "serve": "nothing",
     "watch": "--once",

@@ -107,6 +107,7 @@ LINES = (
     ("analyze", f"/nowhere/{NAME}.json"),
     ("analyze", f"/nowhere/{NAME}*"),
     ("compare", NAME, NAME),
+    ("report", f"/nowhere/{NAME}.json", "--output", "/dev/null"),
     ("explain", "error", NAME),
     ("explain", "error", f"/nowhere/{NAME}.log"),
     ("explain", "kernel", f"ampere_sgemm_{NAME}"),

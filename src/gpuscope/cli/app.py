@@ -64,6 +64,7 @@ VERBS: tuple[str, ...] = (
     "profile",
     "analyze",
     "compare",
+    "report",
     "guard",
     "advise",
     "plan",

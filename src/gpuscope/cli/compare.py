@@ -53,7 +53,7 @@ def compare_command(
     if len(files) == 2 and all(_is_serving(file) for file in files):
         _compare_serving(files, as_json, report, lang)
         return
-    runs = [run for file in files for run in _runs(file)]
+    runs = [run for file in files for run in runs_of(file)]
     if len(runs) < 2 or (as_json and len(runs) != 2):
         raise InvalidValueError(
             plural(
@@ -109,7 +109,7 @@ def _write(runs: list[Run], report: Path | None, figures: Path | None, language:
         note(tr("Wrote {path}", language, path=path), quiet=False)
 
 
-def _runs(path: Path) -> list[Run]:
+def runs_of(path: Path) -> list[Run]:
     """The runs of a saved document, or the run that a trace or a folder of ranks recorded."""
     from gpuscope.loading import load
     from gpuscope.run.reader import load_runs
