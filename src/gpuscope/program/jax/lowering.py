@@ -15,8 +15,9 @@ from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InvalidValueError, MissingPackageError, WorkloadError
+from gpuscope.program.jax.workload import is_jitted
 
-__all__ = ["Argument", "Lowered", "is_jitted", "lower", "lower_build", "on_host"]
+__all__ = ["Argument", "Lowered", "lower", "lower_build", "on_host"]
 
 _CUDNN = 91000
 """The version that XLA's target says the GPU has: `gpuscope.program.jax.target`."""
@@ -70,11 +71,6 @@ def check_installed() -> None:
         import jax  # noqa: F401
     except ImportError as error:
         raise MissingPackageError("jax", Text("Predicting a JAX function"), "jax") from error
-
-
-def is_jitted(value: object) -> bool:
-    """Whether it is what `jax.jit` returns (told without importing JAX)."""
-    return hasattr(value, "trace") and hasattr(value, "lower") and callable(value)
 
 
 def check_jitted(function: object) -> None:

@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.program.jax.lowering import Lowered
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 
 if TYPE_CHECKING:
     from gpuscope.program.jax.compiling import Target
+    from gpuscope.program.jax.lowering import Lowered
     from gpuscope.program.models.user_file import UserBuild
 
-__all__ = ["captured", "is_jax", "is_jax_build", "is_jax_file", "is_jax_step", "lowered_file"]
+__all__ = [
+    "captured",
+    "is_jax",
+    "is_jax_build",
+    "is_jax_file",
+    "is_jax_step",
+    "is_jitted",
+    "lowered_file",
+]
 
 _JAX = frozenset(("jax", "flax", "optax", "haiku", "equinox"))
 
@@ -62,10 +70,13 @@ def is_jax_build(workload: object) -> bool:
     return bool(roots & _JAX) and "torch" not in roots
 
 
+def is_jitted(value: object) -> bool:
+    """Whether it is what `jax.jit` returns (told without importing JAX)."""
+    return hasattr(value, "trace") and hasattr(value, "lower") and callable(value)
+
+
 def is_jax_step(workload: object) -> bool:
     """Whether it is a jitted function, or a pair of one and its arguments."""
-    from gpuscope.program.jax.lowering import is_jitted
-
     if isinstance(workload, tuple) and len(workload) == 2:
         return is_jitted(workload[0]) or isinstance(workload[1], tuple)
     return is_jitted(workload) and type(workload).__module__.startswith("jax")
