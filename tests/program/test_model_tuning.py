@@ -11,6 +11,7 @@ from gpuscope.capturing import capture, capture_job
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.hardware import parse_target
 from gpuscope.program.models.registry import find
+from gpuscope.program.models.rows import Rows
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.models.tuning import FineTuning
 from gpuscope.program.types import Program
@@ -22,12 +23,16 @@ BLOCK = 2 * HIDDEN * HIDDEN + 2 * HIDDEN * KV + 3 * HIDDEN * FFN
 ADAPTERS = 16 * (2 * 2 * HIDDEN + 2 * (HIDDEN + KV) + 3 * (HIDDEN + FFN)) * 4
 
 
-def step(layers: int = 1, seq: int = 64, **tuning: Any) -> Program:
+def step(
+    layers: int = 1, seq: int = 64, packing: str = "", sequences: float = 1.0, **tuning: Any
+) -> Program:
     made = FineTuning(**tuning)
+    rows = Rows(packing, seq, seq, 1.0, sequences, 1.0) if packing else None
     target = f"{made.devices}xh100" if made.devices > 1 else "h100"
     options = WorkloadOptions(
-        task="train", batch=1, seq=seq, layers=layers, dtype="bfloat16", amp=False, tuning=made
-    )
+        task="train", batch=1, seq=seq, layers=layers, dtype="bfloat16", amp=False,
+        tuning=made, rows=rows,
+    )  # fmt: skip
     found = capture_job(MODEL, parse_target(target), options)
     return found.programs[0] if isinstance(found, RankPrograms) else found
 
@@ -137,4 +142,4 @@ def test_one_padded_row_has_no_padding() -> None:
 
 def test_an_unknown_packing_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="packing"):
-        FineTuning(packing="dense")
+        WorkloadOptions().packed("512", "dense")

@@ -32,7 +32,7 @@ SHARED_ERROR = 2.0
 
 _SOURCE = {
     "mps": "NVIDIA, Multi-Process Service; equal shares, nothing measured",
-    "time": "NVIDIA, Time-Slicing GPUs in Kubernetes; pairs on an H200: docs/hardware.md",
+    "time": "NVIDIA, Time-Slicing GPUs in Kubernetes; equal shares, pairs measured on an H200",
 }
 _NOTE = {
     "mps": Text(
