@@ -22,8 +22,8 @@ _CALL_S = 134e-6 / 1.55
 
 _ARRAY_S = 5.3e-6 / 1.55
 """Each argument's check, and each result's array. With `_CALL_S` and `_THUNK_S` fitted to the time
-that 19 steps' calls took to return on one host (jax 0.11.2; off by up to 44 %), which is taken to be
-the catalogue's: 1.55 times as slow as the one of scale 1."""
+that 19 steps' calls took to return on one host (jax 0.11.2; off by up to 44 %), which is taken
+to be the catalogue's: 1.55 times as slow as the one of scale 1."""
 
 _THUNK_S = 0.5e-6 / 1.55
 """A thunk before its launch; 2.5 us with it there."""
