@@ -18,7 +18,12 @@ from gpuscope.planning.simulate import Simulator, probability_to_fit
 from gpuscope.planning.types import Candidate, Judged, Plan, Question
 
 FACTORS = st.floats(1.0, 8.0)
-BESIDE: list[dict[str, str]] = [{}, {"precision": "bf16,fp8"}, {"states": "float32,bf16,8bit"}]
+BESIDE: list[dict[str, str]] = [
+    {},
+    {"precision": "bf16,fp8"},
+    {"states": "float32,bf16,8bit"},
+    {"offload": "none,cpu"},
+]
 QUESTIONS = st.builds(
     lambda model, devices, batch, goal, simulate, beside: asked(
         model=model,

@@ -23,6 +23,13 @@ _BESIDE: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "offload": (
+        Annotated[
+            str | None,
+            typer.Option(help=Text("To the host's memory: none (usual), cpu; or none,cpu.")),
+        ],
+        None,
+    ),
 }
 Beside = Annotated[dict[str, Any], Group(_BESIDE, dict)]
 """Arguments of `gpuscope.planning.question.question_of`; None where nothing was asked for."""

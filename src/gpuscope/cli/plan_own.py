@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = (
     *("task", "method", "rank", "targets", "seq", "tokens", "check", "days", "no_cache"),
-    *("precision", "states"),
+    *("precision", "states", "offload"),
     *("users", "speed", "rate", "input", "answer", "slo", "engine", "dtype", "kv_dtype"),
 )
 """Options of `plan` that are about built-in decoders."""

@@ -116,10 +116,11 @@ def cost_program(
     same = Same(program.ops)
     hot = _residency(same, float(device.l2_bytes or 0))
     ops, computed_s = [], 0.0
+    ranks = 1 if cluster is None else min(program.world_size, cluster.devices_per_node)
     for op, sort, warm in zip(program.ops, _sorts(same), hot, strict=True):
         kernels = coster.kernels(op, sort, warm)
         own = host.cost(op, len(kernels))
-        worked_s = _computed_s(op)
+        worked_s = _computed_s(op, ranks)
         computed_s += worked_s * op.repeat
         if more_s := plans.cost_s(op, kernels) + worked_s:
             own = replace(own, before_s=own.before_s + more_s)
@@ -193,7 +194,7 @@ def cost_program(
     )
 
 
-def _computed_s(op: Op) -> float:
+def _computed_s(op: Op, ranks: int) -> float:
     """Host seconds of arithmetic on CPU tensors; below some size the call itself is all."""
     if op.view or _touches_device(op):
         return 0.0
@@ -201,7 +202,7 @@ def _computed_s(op: Op) -> float:
         return 0.0
     from gpuscope.cost.host_arithmetic import arithmetic_s
 
-    return arithmetic_s(op)
+    return arithmetic_s(op, ranks)
 
 
 _FEW = 4096

@@ -1,7 +1,7 @@
 """What the host's own arithmetic takes: operators whose tensors all lie in the CPU's memory.
 
     flops / rate(dtype), or elements * (random | sort)   (what is done)
-    + bytes / READ                                       (what is read and written)
+    + bytes / min(READ, NODE / ranks)                    (what is read and written)
     + bytes of a large result / FRESH                    (memory that the system first has to give)
 
 Measured with 16 threads on the 16 cores of an H100's host (Intel Xeon, AVX-512 and AMX, torch 2.11;
@@ -15,6 +15,7 @@ from math import log2
 
 from gpuscope.cost.host import host_class
 from gpuscope.cost.transfer import FRESH_ABOVE_BYTES
+from gpuscope.program.signatures.lists import FUSED
 from gpuscope.program.types import Op
 
 __all__ = ["FASTER", "SLOWER", "arithmetic_s"]
@@ -38,6 +39,10 @@ _SORTED_S = 7.2e-9
 _READ_BYTES_PER_S = 145e9
 """A sum over 256 MiB."""
 
+_NODE_BYTES_PER_S = 490e9
+"""What all ranks of a node share: two Intel Xeon Platinum 8480, each with 8 channels of DDR5-4800
+(Intel's data sheet: 307 GB/s a socket), of which a stream reaches 80 % (a judgement)."""
+
 _FRESH_BYTES_PER_S = 8e9
 """Results above `FRESH_ABOVE_BYTES` (7.4 GB/s for 256 MiB, 8.9 for 32 and for 512)."""
 
@@ -46,16 +51,24 @@ SLOWER, FASTER = 2.0, 0.67
 the arithmetic, a judgement."""
 
 
-def arithmetic_s(op: Op) -> float:
-    """Seconds that an operator computes on the host; 0 for those of the device, and for views."""
-    if op.view or op.sync or not op.outputs:
+def arithmetic_s(op: Op, ranks: int = 1) -> float:
+    """Seconds that an operator computes on the host; 0 for those of the device, and for views.
+
+    Args:
+        op: the operator.
+        ranks: processes of the node, which do the same meanwhile and share the host's memory; each
+            has 16 threads.
+    """
+    if op.view or op.sync:
         return 0.0
+    if not op.outputs:
+        return _update_s(op, ranks)
     if any(spec.device == "device" for spec in (*op.inputs, *op.outputs)):
         return 0.0
     if "empty" in op.name or op.name.startswith("gpuscope::"):
         return 0.0
     made = sum(spec.nbytes for spec in op.outputs)
-    seconds = (made + sum(spec.touched_bytes for spec in op.inputs)) / _READ_BYTES_PER_S
+    seconds = (made + sum(spec.touched_bytes for spec in op.inputs)) / _rate(ranks)
     before = {spec.storage for spec in op.inputs}
     seconds += sum(
         spec.nbytes / _FRESH_BYTES_PER_S
@@ -63,6 +76,27 @@ def arithmetic_s(op: Op) -> float:
         if spec.nbytes > FRESH_ABOVE_BYTES and spec.storage not in before
     )
     return seconds + _done_s(op)
+
+
+def _rate(ranks: int) -> float:
+    """Bytes a second that each of a node's ranks reads and writes."""
+    return min(_READ_BYTES_PER_S, _NODE_BYTES_PER_S / ranks)
+
+
+def _update_s(op: Op, ranks: int) -> float:
+    """An optimizer's step on lists: it reads all of them, and writes all but the gradients.
+
+    PyTorch's fused optimizers do it on the host in one pass, too, with all threads
+    (aten/src/ATen/native/cpu/FusedAdamKernel.cpp).
+    """
+    lists = FUSED.get(op.name.rpartition("::")[2])
+    tensors = [spec for spec in op.inputs if spec.numel > 1]
+    if lists is None or any(spec.device == "device" for spec in tensors):
+        return 0.0
+    each = len(tensors) // lists
+    moved = sum(spec.nbytes for spec in tensors)
+    moved += sum(spec.nbytes for n, spec in enumerate(tensors) if n // max(1, each) != 1)
+    return moved / _rate(ranks)
 
 
 def _done_s(op: Op) -> float:

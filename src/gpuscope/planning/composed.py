@@ -15,6 +15,8 @@ from gpuscope.cost.overlap import slowdown_of_compute
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Cluster, calibration_for
+from gpuscope.planning.dimensions.registry import DIMENSIONS
+from gpuscope.planning.score import weighed_of
 from gpuscope.planning.tables import Block
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.options import Parallelism
@@ -61,7 +63,13 @@ def composed_s(question: Question, candidate: Candidate, block: Block) -> float:
         device_s += _unsharded_s(candidate, block, whole, layers)
     host_s = block.host_s * layers * plan.microbatches * (1 if plan.recompute == "none" else 4 / 3)
     sharing = 1 if plan.fsdp == "none" else len(_members(candidate))
-    return max(device_s, host_s) + block.optimizer_s * whole / sharing
+    passes_s, update_s = max(device_s, host_s), block.optimizer_s * whole / sharing
+    for name, value in candidate.more:
+        change = DIMENSIONS.get(name).composed
+        if change is not None:
+            weighed = weighed_of(question, candidate)
+            passes_s, update_s = change(weighed, value, whole, passes_s, update_s)
+    return passes_s + update_s
 
 
 def _passes_s(candidate: Candidate, block: Block, held: _Held, layers: float) -> float:

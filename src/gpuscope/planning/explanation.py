@@ -9,6 +9,7 @@ from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.outlook import around, energy_and_co2, holders, rivals
+from gpuscope.planning.score import weighed_of
 from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
@@ -100,6 +101,10 @@ def _summary(plan: Plan) -> tuple[Text, ...]:
         *energy_and_co2(best, steps, asked.grid),
         *tied(plan.ties, plan.complete),
     ]
+    for name, value in best.candidate.more:
+        told = DIMENSIONS.get(name).told
+        if told is not None:
+            lines.append(told(weighed_of(asked, best.candidate), value))
     if plan.lightened:
         usual = DIMENSIONS.get(plan.lightened).values[0]
         lines.append(

@@ -39,6 +39,7 @@ def question_of(
     framework: str | None = None,
     precision: str | Sequence[str] | None = None,
     states: str | Sequence[str] | None = None,
+    offload: str | Sequence[str] | None = None,
 ) -> Question:
     """Check everything.
 
@@ -58,9 +59,10 @@ def question_of(
         framework: only what this one can start is offered.
         precision: "bf16", "fp8" or both, "bf16,fp8".
         states: what AdamW keeps its moments in: "float32", "bf16", "8bit" or several.
+        offload: "none", "cpu" (what a rank holds lies in the host's memory) or both.
 
     Raises:
-        UnknownNameError: no such model, device, goal, grid, framework, precision or states.
+        UnknownNameError: no such model, device, goal, grid, framework, or value of a dimension.
         UnsupportedError: a precision that no device has.
         InvalidValueError: numbers that cannot be.
     """
@@ -71,7 +73,7 @@ def question_of(
     clusters = clusters_of(on, devices, prices, goal, device_set)
     if framework is not None:
         WRITERS.get(framework)
-    beside = {"precision": precision, "states": states}
+    beside = {"precision": precision, "states": states, "offload": offload}
     tries = {n: tries_of(n, given) for n, given in beside.items() if given is not None}
     refuse_lacking(tries, clusters)
     question = Question(

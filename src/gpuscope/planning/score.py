@@ -17,7 +17,7 @@ from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import TransformerSize
 
-__all__ = ["Scores", "kept_bytes", "score"]
+__all__ = ["Scores", "kept_bytes", "score", "weighed_of"]
 
 Column = NDArray[np.float64]
 
@@ -66,24 +66,26 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
         question: what is asked.
         candidates: plans of its model.
     """
-    size, c = question.size, _columns(question.size, question.seq, candidates)
+    size, c = question.size, _columns(question.size, candidates)
     layer = size.layer_parameters(size.layers - 1) - size.expert_parameters
     held = (layer / c["tp"] + size.expert_parameters / (c["ep"] * c["tp"])) * size.layers / c["pp"]
     held += (
         size.vocabulary * size.hidden / c["tp"] * (1 if size.tied else np.where(c["pp"] > 1, 1, 2))
     )
+    c["held"] = held
+    _score_beside(question, candidates, c)
     share = np.where(c["shard"] > 0, c["shard"], c["dp"] * c["cp"])
     whole = np.where(c["full"] > 0, share, 1.0)
     states = np.where(c["none"] > 0, 1.0, share)
     # float32 parameters and the moments; gradients come and go
-    least_bytes = held * (4 / whole + c["state_bytes"] / states)
+    least_bytes = held * (c["weight_bytes"] / whole + c["state_bytes"] / states)
     tokens = question.seq / c["cp"] * c["microbatch"]
     in_flight = np.minimum(c["pp"], c["microbatches"])
     kept = tokens * size.layers / c["pp"] / c["tp"] * c["kept"]
     last = tokens / c["tp"] * np.maximum(size.vocabulary * LOGIT_BYTES, c["again_bytes"])
     # The first stage has most micro-batches in flight, the last has one, and the scores.
     passes = np.where(c["pp"] > 1, np.maximum(kept * in_flight, kept + last), kept + last)
-    estimate_bytes = least_bytes + held * 4 / whole + passes + c["copies"]
+    estimate_bytes = least_bytes + held * c["gradient_bytes"] / whole + passes + c["copies"]
 
     all_tokens = question.global_batch * question.seq
     scores_flops = 6 * size.layers * size.heads * size.head * question.seq  # causal
@@ -109,7 +111,14 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     ) + exposed_s
     blocks = size.layers / c["pp"] * c["microbatches"]
     host_s = blocks * BLOCK_OPS * LAUNCH_S * np.where(c["tp"] > 1, 2.0, 1.0)
-    return Scores(least_s, np.maximum(device_s, host_s), least_bytes, estimate_bytes)
+    passes_s = np.maximum(np.maximum(device_s, host_s), c["copied_s"])
+    return Scores(least_s, passes_s + c["updated_s"], least_bytes, estimate_bytes)
+
+
+def weighed_of(question: Question, candidate: Candidate) -> Weighed:
+    """What a dimension is given to weigh a candidate."""
+    size, cluster, plan = question.size, candidate.cluster, candidate.plan
+    return Weighed(size=size, cluster=cluster, plan=plan, seq=question.seq)
 
 
 def kept_bytes(size: TransformerSize, recompute: str) -> float:
@@ -139,7 +148,7 @@ def kept_bytes(size: TransformerSize, recompute: str) -> float:
     return norms + 2.0 * (heads + (4 if size.gated else 2) * wide + copies)
 
 
-def _columns(size: TransformerSize, seq: int, candidates: Sequence[Candidate]) -> dict[str, Column]:
+def _columns(size: TransformerSize, candidates: Sequence[Candidate]) -> dict[str, Column]:
     """Each quantity of the candidates as a column."""
     plans = [each.plan for each in candidates]
     clusters = [each.cluster for each in candidates]
@@ -154,6 +163,8 @@ def _columns(size: TransformerSize, seq: int, candidates: Sequence[Candidate]) -
     columns["kept"] = [kept[plan.recompute] for plan in plans]
     columns["again_bytes"] = [kept["none"] - kept[plan.recompute] for plan in plans]
     columns["again"] = [AGAIN[plan.recompute] for plan in plans]
+    columns["weight_bytes"] = columns["gradient_bytes"] = [4.0] * len(plans)
+    columns["copied_s"] = columns["updated_s"] = [0.0] * len(plans)
     columns["state_bytes"] = [ADAM_BYTES] * len(plans)
     columns["copies"] = [0.0] * len(plans)
     columns["bubble"] = [
@@ -172,20 +183,16 @@ def _columns(size: TransformerSize, seq: int, candidates: Sequence[Candidate]) -
         for c in clusters
     ]
     columns["outer"] = [c.scale_out_bandwidth_bytes_per_s or slow for c in clusters]
-    _score_beside(size, seq, candidates, columns)
     return {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
 
 
 def _score_beside(
-    size: TransformerSize,
-    seq: int,
-    candidates: Sequence[Candidate],
-    columns: dict[str, list[float]],
+    question: Question, candidates: Sequence[Candidate], columns: dict[str, Column]
 ) -> None:
     """What the candidates choose beside their layout, in the columns that it changes."""
     for n, each in enumerate(candidates):
         for name, value in each.more:
-            weighed = Weighed(size=size, device=each.cluster.device, plan=each.plan, seq=seq)
-            row = {column: values[n] for column, values in columns.items()}
+            row = {column: float(values[n]) for column, values in columns.items()}
+            weighed = weighed_of(question, each)
             for column, changed in DIMENSIONS.get(name).score(weighed, value, row).items():
                 columns[column][n] = changed

@@ -7,7 +7,7 @@ from itertools import product
 
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Cluster
-from gpuscope.planning.dimensions.registry import Choices, ways
+from gpuscope.planning.dimensions.registry import Choices, unlike, ways
 from gpuscope.planning.types import Candidate, Question, Rejected
 from gpuscope.program.models.parallel.checks import plan_of
 from gpuscope.program.models.parallel.options import RECOMPUTE, Parallelism, ParallelOptions
@@ -45,11 +45,13 @@ def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
             if plan not in seen:
                 seen.add(plan)
                 for each in (Candidate(cluster, plan, more) for more in chosen):
-                    why = refused(each)
-                    if why is None:
-                        found.append(each)
+                    words = f"{cluster.name}: {each.words}"
+                    if (why := unlike(plan, each.more)) is not None:
+                        out.append(Rejected(words, "layout", why))
+                    elif (lacks := refused(each)) is not None:
+                        out.append(Rejected(words, "framework", lacks))
                     else:
-                        out.append(Rejected(f"{cluster.name}: {each.words}", "framework", why))
+                        found.append(each)
     return found, out
 
 

@@ -32,7 +32,7 @@ def _score(weighed: Weighed, value: str, columns: Mapping[str, float]) -> Mappin
     inside = size.active_parameters - ends
     head = size.vocabulary * size.hidden
     scores = size.layers * size.heads * size.head * weighed.seq
-    fast, slow = weighed.device.peak_flops_per_s(_FP8), columns["peak"]
+    fast, slow = weighed.cluster.device.peak_flops_per_s(_FP8), columns["peak"]
     flops = inside + head + scores
     mixed = flops / (inside / fast + (head + scores) / slow)
     copies = (size.parameters - ends) / plan.pp / plan.tp / plan.ep

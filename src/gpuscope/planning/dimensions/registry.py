@@ -27,6 +27,7 @@ __all__ = [
     "applied",
     "refuse_lacking",
     "tries_of",
+    "unlike",
     "ways",
 ]
 
@@ -40,13 +41,13 @@ class Weighed:
 
     Attributes:
         size: the model's.
-        device: what it runs on.
+        cluster: what it runs on.
         plan: how it is split.
         seq: tokens of a sequence.
     """
 
     size: TransformerSize
-    device: Device
+    cluster: Cluster
     plan: Parallelism
     seq: int
 
@@ -61,6 +62,11 @@ class Dimension:
         asked: the options of a candidate with this value.
         score: columns of the quick score that a value changes, from a candidate's own.
         lacks: why no plan on a device can have a value; None where it can.
+        composed: seconds of a composed step's passes and of its update, from the parameters of a
+            rank before they are shared and these without it; None where a block's record has all
+            that the value changes.
+        cannot: why a plan cannot have a value; None where every plan can.
+        told: what a reader of the choice should know; None for nothing.
         lighter: values that save memory, tried by themselves where nothing fits without.
     """
 
@@ -69,6 +75,9 @@ class Dimension:
     asked: Callable[[ParallelOptions, str], ParallelOptions]
     score: Callable[[Weighed, str, Mapping[str, float]], Mapping[str, float]]
     lacks: Callable[[Device, str], Text | None]
+    composed: Callable[[Weighed, str, float, float, float], tuple[float, float]] | None = None
+    cannot: Callable[[Parallelism, str], Text | None] | None = None
+    told: Callable[[Weighed, str], Text] | None = None
     lighter: tuple[str, ...] = ()
 
 
@@ -80,6 +89,16 @@ def applied(options: ParallelOptions, more: Choices) -> ParallelOptions:
     for name, value in more:
         options = DIMENSIONS.get(name).asked(options, value)
     return options
+
+
+def unlike(plan: Parallelism, more: Choices) -> Text | None:
+    """Why a plan cannot have what is chosen beside its layout; None where it can."""
+    for name, value in more:
+        cannot = DIMENSIONS.get(name).cannot
+        why = cannot(plan, value) if cannot else None
+        if why is not None:
+            return why
+    return None
 
 
 def tries_of(name: str, given: str | Sequence[str]) -> tuple[str, ...]:

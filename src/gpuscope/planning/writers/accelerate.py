@@ -18,7 +18,11 @@ from gpuscope.planning.writers.registry import refuse_more, writer
 _FSDP = ("full", "zero2")
 
 
-_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "states": ("8bit",)}
+_CAN: Mapping[str, Sequence[str]] = {
+    "precision": ("fp8",),
+    "states": ("8bit",),
+    "offload": ("cpu",),
+}
 """What it can start beside the layout, by dimension."""
 
 
@@ -72,6 +76,7 @@ def accelerate(plan: Plan) -> str:
             "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
             "fsdp_reshard_after_forward": split.fsdp == "full",
             "fsdp_activation_checkpointing": split.recompute == "full",
+            "fsdp_offload_params": ("offload", "cpu") in best.more,
         }
     precision = dict(best.more).get("precision", "bf16")
     return accelerate_file(head, cluster, precision, shared)
@@ -104,7 +109,9 @@ def accelerate_file(
     if fsdp:
         lines += ["fsdp_config:", "  fsdp_version: 2"]
         lines += [f"  {key}: {_word(value)}" for key, value in fsdp.items()]
-        lines += ["  fsdp_offload_params: false", "  fsdp_state_dict_type: SHARDED_STATE_DICT"]
+        if "fsdp_offload_params" not in fsdp:
+            lines.append("  fsdp_offload_params: false")
+        lines.append("  fsdp_state_dict_type: SHARDED_STATE_DICT")
     if precision == "fp8":
         lines += ["fp8_config:", "  fp8_backend: TE", "  fp8_format: HYBRID"]
     return "\n".join((*lines, ""))

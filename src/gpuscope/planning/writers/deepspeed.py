@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
@@ -17,7 +18,7 @@ from gpuscope.planning.writers.registry import refuse_more, writer
 _STAGES = {"none": 0, "zero1": 1, "zero2": 2, "full": 3}
 
 
-_CAN: Mapping[str, Sequence[str]] = {}
+_CAN: Mapping[str, Sequence[str]] = {"offload": ("cpu",)}
 """What it can start beside the layout, by dimension."""
 
 
@@ -45,7 +46,7 @@ def deepspeed(plan: Plan) -> str:
     best, split = plan.best.candidate, plan.best.candidate.plan
     said = f"{plan.question.model}: {best.words}; {plan.question.seq} tokens a sequence."
     again = "" if split.recompute == "none" else f" The script recomputes ({split.recompute})."
-    found = {
+    found: dict[str, Any] = {
         "gpuscope": f"{said}{again} DeepSpeed keeps bfloat16 parameters beside float32 ones: its "
         "memory differs from what was predicted.",
         "train_micro_batch_size_per_gpu": split.microbatch,
@@ -54,4 +55,9 @@ def deepspeed(plan: Plan) -> str:
         "bf16": {"enabled": True},
         "zero_optimization": {"stage": _STAGES[split.fsdp] if split.dp > 1 else 0},
     }
+    if ("offload", "cpu") in best.more:
+        home = {"device": "cpu", "pin_memory": True}
+        found["zero_optimization"]["offload_optimizer"] = home
+        if split.fsdp == "full":
+            found["zero_optimization"]["offload_param"] = home
     return json.dumps(found, indent=2) + "\n"

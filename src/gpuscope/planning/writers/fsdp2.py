@@ -30,7 +30,7 @@ import time
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import {policies}fully_shard
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts{more}
 
 from gpuscope.program.models import find
@@ -60,7 +60,7 @@ def make_model():
 
 def fill(model):
     """Memory for what this rank holds; random weights stand in for yours."""
-    model.to_empty(device=DEVICE)
+    model.to_empty(device={home})
     for name, parameter in model.named_parameters():
         shard = parameter.detach().to_local()
         if parameter.ndim > 1:
@@ -94,7 +94,7 @@ def sharded(model):
     """Every block is gathered, and its gradients are summed, by itself."""
     mesh = {mesh}
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    options = {{"mesh": mesh, "mp_policy": policy, "reshard_after_forward": {reshard}}}
+    options = {{"mesh": mesh, "mp_policy": policy, "reshard_after_forward": {reshard}{offload}}}
     for block in model.layers:
         fully_shard(block, **options)
     if model.output.weight is not model.embedding.weight:
@@ -157,7 +157,7 @@ _RECOMPUTE = """\
 """
 
 
-_CAN: Mapping[str, Sequence[str]] = {"states": ("8bit",)}
+_CAN: Mapping[str, Sequence[str]] = {"states": ("8bit",), "offload": ("cpu",)}
 """What it can start beside the layout, by dimension."""
 
 
@@ -189,6 +189,7 @@ def fsdp2(plan: Plan) -> str:
     mesh = "init_device_mesh(DEVICE, (dist.get_world_size(),))"
     if split.fsdp == "hybrid":
         mesh = f"init_device_mesh(DEVICE, ({split.dp // split.shard}, {split.shard}))"
+    away = ("offload", "cpu") in best.more
     light = ("states", "8bit") in best.more
     late = split.fsdp == "zero1" and split.microbatches > 1
     again = _RECOMPUTE.format(how=split.recompute) if split.recompute != "none" else ""
@@ -204,6 +205,9 @@ def fsdp2(plan: Plan) -> str:
         reshard=split.fsdp in ("full", "hybrid"),
         sync=_LATE if late else "",
         recompute=again,
+        home='"cpu"' if away else "DEVICE",
+        offload=', "offload_policy": CPUOffloadPolicy()' if away else "",
+        policies=("CPUOffloadPolicy, " if away else "") + "MixedPrecisionPolicy, ",
         optimizer="AdamW8bit(model.parameters())" if light else _ADAMW,
         more=_LIGHT if light else "",
     )

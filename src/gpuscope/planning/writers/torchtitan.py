@@ -28,7 +28,7 @@ _FP8 = (
     "",
 )
 
-_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",)}
+_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "offload": ("cpu",)}
 """What it can start beside the layout, by dimension."""
 
 
@@ -74,6 +74,7 @@ def torchtitan(plan: Plan) -> str:
         f"seq_len = {plan.question.seq}",
         'mixed_precision_param = "bfloat16"',
         'mixed_precision_reduce = "float32"',
+        *(["enable_cpu_offload = true"] if ("offload", "cpu") in plan.best.candidate.more else []),
         "",
         "[parallelism]",
         f"data_parallel_replicate_degree = {replicate}",

@@ -62,6 +62,7 @@ def plan_of(size: TransformerSize, tokens: int, asked: ParallelOptions) -> Paral
         rotation=_word("rotation", asked.rotation, ROTATIONS, "allgather"),  # type: ignore[arg-type]
         prefetch=positive("prefetch", asked.prefetch) or 1,
         reduce_dtype=_word("reduce_dtype", asked.reduce_dtype, _REDUCE, "float32"),  # type: ignore[arg-type]
+        offload=asked.offload,
     )
     check(size, tokens, plan)
     return plan

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from gpuscope.program.models.networks.transformer import Transformer
@@ -62,6 +62,8 @@ def _options(meshes: Meshes, plan: Parallelism, compute: torch.dtype) -> dict[st
     )
     options: dict[str, Any] = {"mesh": meshes.data, "mp_policy": policy}
     if plan.fsdp != "none":
+        if plan.offload:
+            options["offload_policy"] = CPUOffloadPolicy()
         options["reshard_after_forward"] = plan.fsdp in ("full", "hybrid")
         options["shard_placement_fn"] = _placement(meshes.data.size(-1))
     return options

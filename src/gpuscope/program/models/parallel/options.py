@@ -59,6 +59,8 @@ class Parallelism:
         rotation: how context parallel ranks pass keys and values on.
         prefetch: blocks whose parameters are gathered ahead ("full", "hybrid"); 1 is FSDP2's own.
         reduce_dtype: dtype in which gradients are summed over ranks.
+        offload: a rank's share of parameters, gradients and optimizer states lies in the host's
+            memory, whose cores update it (FSDP2's `CPUOffloadPolicy`).
     """
 
     dp: int = 1
@@ -77,6 +79,7 @@ class Parallelism:
     rotation: Literal["allgather", "alltoall"] = "allgather"
     prefetch: int = 1
     reduce_dtype: Literal["float32", "bfloat16"] = "float32"
+    offload: bool = False
 
     @property
     def world_size(self) -> int:
@@ -186,7 +189,7 @@ class ParallelOptions:
         world: ranks of the job; where it is known, `dp` follows from the others.
         node: devices of a node: the size of a hybrid group.
         dp, tp, pp, cp, ep, fsdp, schedule, virtual, microbatch, recompute, sequence_parallel,
-            rotation, prefetch, reduce_dtype: as `Parallelism`.
+            rotation, prefetch, reduce_dtype, offload: as `Parallelism`.
         global_batch: sequences of a step of the whole job.
         software: kernels and habits; attention, optimizer and `torch.compile` are the workload's.
     """
@@ -208,6 +211,7 @@ class ParallelOptions:
     rotation: str | None = None
     prefetch: int | None = None
     reduce_dtype: str | None = None
+    offload: bool = False
     software: Software = Software()
 
 
