@@ -20,9 +20,10 @@ from gpuscope.planning.score import weighed_of
 from gpuscope.planning.tables import Block
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.options import Parallelism
+from gpuscope.program.pipeline.decoder_stages import cut_layers
 from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
 
-__all__ = ["composed_s"]
+__all__ = ["composed_s", "held_of"]
 
 _GATHER, _SCATTER, _SUM = (
     "c10d::_allgather_base_",
@@ -51,12 +52,12 @@ def composed_s(question: Question, candidate: Candidate, block: Block) -> float:
         block: its block's price.
     """
     plan = candidate.plan
-    held = _held(question, plan)
+    held = held_of(question, plan)
     layers = question.size.layers / plan.pp
     ends = held.first + held.last if plan.pp == 1 else held.first
     whole = held.block * layers + ends
     if plan.pp > 1:
-        device_s = _pipeline_s(plan, block, layers)
+        device_s = _pipeline_s(candidate, block, question.size.layers)
     else:
         device_s = plan.microbatches * _passes_s(candidate, block, held, layers)
     if plan.fsdp not in ("full", "hybrid"):
@@ -94,13 +95,21 @@ def _passes_s(candidate: Candidate, block: Block, held: _Held, layers: float) ->
     return layers * inner + ends + copies + bare
 
 
-def _pipeline_s(plan: Parallelism, block: Block, layers: float) -> float:
+def _pipeline_s(candidate: Candidate, block: Block, layers: int) -> float:
+    """All micro-batches through the slowest rank, and what it waits while others fill and drain."""
+    plan = candidate.plan
     forward, backward = block.forward_s, block.backward_s + block.again_s[plan.recompute]
-    each = layers * (forward + backward)
-    slowest = each + max(block.first_s, block.last_s)
-    idle = (plan.pp - 1) * each / plan.virtual
+    stages = cut_layers(layers, plan.stages, candidate.asked.cut)
+    ranks = [
+        sum(len(stage.layers) for stage in stages[rank :: plan.pp]) * (forward + backward)
+        for rank in range(plan.pp)
+    ]
+    ranks[0] += block.first_s
+    ranks[-1] += block.last_s
+    slowest, mean = max(ranks), layers / plan.pp
+    idle = (sum(ranks) - slowest) / plan.virtual
     if plan.schedule == "zb":
-        idle = (plan.pp - 1) * layers * (forward + max(0.0, backward - 2 * forward))
+        idle = (plan.pp - 1) * mean * (forward + max(0.0, backward - 2 * forward))
     return plan.microbatches * slowest + idle
 
 
@@ -132,7 +141,8 @@ def _unsharded_s(candidate: Candidate, block: Block, whole: float, layers: float
     return spent
 
 
-def _held(question: Question, plan: Parallelism) -> _Held:
+def held_of(question: Question, plan: Parallelism) -> _Held:
+    """Parameters of a rank before they are shared, by where they are."""
     size = question.size
     layer = size.layer_parameters(size.layers - 1) - size.expert_parameters
     ends = size.vocabulary * size.hidden / plan.tp

@@ -14,10 +14,11 @@ from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.neighbours import neighbours
+from gpuscope.planning.recut import recut
 from gpuscope.planning.score import Scores, score
 from gpuscope.planning.shortfall import nothing_fits
 from gpuscope.planning.simulate import Simulator
-from gpuscope.planning.space import candidates
+from gpuscope.planning.space import candidates, refusal
 from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate, Judged, Plan, Question, Rejected
 
@@ -86,7 +87,14 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
     steps, complete = dict[int, float](), True
     try:
         if len(order) > question.simulated:
-            steps.update(_composed(question, found, order))
+            tables = Tables(question)
+            steps.update(_composed(question, found, order, tables))
+            quick = sorted(steps, key=steps.__getitem__)[: TRIES * question.simulated]
+            cut = dict(_cut_anew(question, [found[n] for n in quick], tables))
+            steps |= {len(found) + n: step_s for n, step_s in enumerate(cut.values())}
+            order += range(len(found), len(found) + len(cut))
+            found += cut
+            scores = score(question, found)
     except KeyboardInterrupt:
         complete = False
     order = _by_cluster(question, found, scores, order, steps)
@@ -228,13 +236,13 @@ def _ordered(
 
 
 def _composed(
-    question: Question, found: Sequence[Candidate], places: Sequence[int]
+    question: Question, found: Sequence[Candidate], places: Sequence[int], tables: Tables
 ) -> Iterator[tuple[int, float]]:
     """Steps composed of what blocks cost: of the first of each cluster, then of all others.
 
     What cannot be recorded has none.
     """
-    tables, splits = Tables(question), set[object]()
+    splits = set[object]()
     count = 0
     for n in _first_of_each(found, places):
         plan = found[n].plan
@@ -248,6 +256,18 @@ def _composed(
             continue
         count += 1
         yield n, step_s
+
+
+def _cut_anew(
+    question: Question, best: Sequence[Candidate], tables: Tables
+) -> Iterator[tuple[Candidate, float]]:
+    """Pipelines among the best whose stages are better cut otherwise, with their composed step."""
+    refused = refusal(question)
+    for each in best:
+        block = tables.of(each)
+        other = recut(question, each, block)
+        if other is not None and refused(other) is None:
+            yield other, composed_s(question, other, block)
 
 
 def _by_cluster(

@@ -12,7 +12,7 @@ from gpuscope.planning.types import Candidate, Question, Rejected
 from gpuscope.program.models.parallel.checks import plan_of
 from gpuscope.program.models.parallel.options import RECOMPUTE, Parallelism, ParallelOptions
 
-__all__ = ["MICROBATCHES", "candidates"]
+__all__ = ["MICROBATCHES", "candidates", "refusal"]
 
 MICROBATCHES = (1, 2, 4, 8, 16)
 """Sequences of a micro-batch."""
@@ -29,7 +29,7 @@ def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
     """
     found: list[Candidate] = []
     out: list[Rejected] = []
-    refused = _refusal(question)
+    refused = refusal(question)
     for cluster in question.clusters:
         seen: set[Parallelism] = set()
         chosen, lacked = _beside(question, cluster)
@@ -55,7 +55,7 @@ def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
     return found, out
 
 
-def _refusal(question: Question) -> Callable[[Candidate], str | None]:
+def refusal(question: Question) -> Callable[[Candidate], str | None]:
     """Says why the question's framework cannot start a candidate; None where it can."""
     if question.framework is None:
         return lambda candidate: None

@@ -12,12 +12,16 @@ from collections.abc import Mapping, Sequence
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.planning.types import Candidate, Plan, Question
-from gpuscope.planning.writers.registry import refuse_more, writer
+from gpuscope.planning.writers.registry import ANY, refuse_more, writer
 
 _MOMENTS = {"bf16": "bf16", "8bit": "fp8"}
 """Its names of what moments are kept in; one byte is a float8 there."""
 
-_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "states": ("bf16", "8bit")}
+_CAN: Mapping[str, Sequence[str]] = {
+    "precision": ("fp8",),
+    "states": ("bf16", "8bit"),
+    "stages": (ANY,),
+}
 """What it can start beside the layout, by dimension."""
 
 
@@ -34,6 +38,8 @@ def _refuse(question: Question, candidate: Candidate) -> None:
         what = f"fsdp {split.fsdp}"
     elif "states" in dict(candidate.more) and split.fsdp == "none" and split.dp * split.cp > 1:
         what = "states without the distributed optimizer"
+    elif candidate.asked.cut and split.virtual > 1:
+        what = "uneven virtual stages"
     elif split.schedule not in ("1f1b", "interleaved"):
         what = f"schedule {split.schedule}"
     elif split.recompute == "selective":
@@ -92,6 +98,9 @@ def megatron(plan: Plan) -> str:
         given.append(f"--exp-avg-sq-dtype {_MOMENTS[states]}")
     if split.splits_tokens:
         given.append("--sequence-parallel")
+    if best.asked.cut:
+        layers = "|".join(f"t*{blocks}" for blocks in best.asked.cut)
+        given.append(f"--pipeline-model-parallel-layout 'E{layers}L'")
     if split.virtual > 1:
         given.append(f"--num-virtual-stages-per-pipeline-rank {split.virtual}")
     if states is not None or (split.fsdp == "zero1" and split.dp * split.cp > 1):

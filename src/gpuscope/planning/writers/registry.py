@@ -10,13 +10,17 @@ from gpuscope.errors import UnsupportedError
 from gpuscope.planning.types import Candidate, Plan, Question
 from gpuscope.registry import Registry
 
-__all__ = ["WRITERS", "Writer", "refuse_more", "writer"]
+__all__ = ["ANY", "WRITERS", "Writer", "refuse_more", "writer"]
 
 Refuse = Callable[[Question, Candidate], None]
 
 
 def _nothing(question: Question, candidate: Candidate) -> None:
     """What a framework that can start everything refuses."""
+
+
+ANY = "any"
+"""Every value of a dimension."""
 
 
 def refuse_more(framework: str, candidate: Candidate, can: Mapping[str, Sequence[str]]) -> None:
@@ -31,7 +35,7 @@ def refuse_more(framework: str, candidate: Candidate, can: Mapping[str, Sequence
         UnsupportedError: another value.
     """
     for name, value in candidate.more:
-        if value not in can.get(name, ()):
+        if value not in can.get(name, ()) and ANY not in can.get(name, ()):
             raise UnsupportedError(
                 Text("{framework} cannot start {name} {value}.", framework=framework, name=name,
                      value=value),

@@ -6,12 +6,14 @@ its data and its checkpoints stay the user's to name.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.planning.types import Candidate, Plan, Question
-from gpuscope.planning.writers.registry import refuse_more, writer
+from gpuscope.planning.writers.registry import ANY, refuse_more, writer
+from gpuscope.program.pipeline.decoder_stages import StageLayers, cut_layers
 
 _SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
 _RECOMPUTE = {"none": "none", "selective": "selective", "full": "full"}
@@ -28,7 +30,7 @@ _FP8 = (
     "",
 )
 
-_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "offload": ("cpu",)}
+_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "offload": ("cpu",), "stages": (ANY,)}
 """What it can start beside the layout, by dimension."""
 
 
@@ -47,6 +49,13 @@ def _refuse(question: Question, candidate: Candidate) -> None:
             "",
             Text("Write the torchrun line instead: --for torchrun"),
         )
+
+
+def _modules(stage: StageLayers) -> list[str]:
+    """What a stage holds, by torchtitan's names."""
+    blocks = [f"layers.{number}" for number in stage.layers]
+    first, last = ["tok_embeddings"] * stage.first, ["norm", "output"] * stage.last
+    return [*first, *blocks, *last]
 
 
 @writer("torchtitan", _refuse)
@@ -87,6 +96,10 @@ def torchtitan(plan: Plan) -> str:
     if split.pp > 1:
         lines.append(f'pipeline_parallel_schedule = "{_SCHEDULES[split.schedule]}"')
         lines.append(f"pipeline_parallel_microbatch_size = {split.microbatch}")
+        cut = plan.best.candidate.asked.cut
+        if cut:
+            stages = cut_layers(plan.question.size.layers, split.stages, cut)
+            lines.append(f"module_fqns_per_model_part = {json.dumps(list(map(_modules, stages)))}")
     lines += ["", "[activation_checkpoint]", f'mode = "{_RECOMPUTE[split.recompute]}"', ""]
     if ("precision", "fp8") in plan.best.candidate.more:
         lines += _FP8

@@ -31,7 +31,7 @@ class StageLayers:
     last: bool
 
 
-def cut_layers(layers: int, stages: int) -> tuple[StageLayers, ...]:
+def cut_layers(layers: int, stages: int, cut: tuple[int, ...] = ()) -> tuple[StageLayers, ...]:
     """Cut a model into stages.
 
     Even where the layers divide (Megatron-LM's way). Else embedding and output layer count as a
@@ -39,6 +39,11 @@ def cut_layers(layers: int, stages: int) -> tuple[StageLayers, ...]:
     `pipeline_llm`: 126 layers on 16 stages are 7 on both ends and 8 between, as Llama 3 405B was
     trained (arXiv:2407.21783, section 3.3.2). With stages of one layer the first then has the
     embedding alone, and the last the output layer and the loss.
+
+    Args:
+        layers: of the model.
+        stages: virtual ones included.
+        cut: blocks of each stage instead, checked.
 
     Raises:
         InvalidValueError: fewer layers than stages, embedding and output layer counted.
@@ -59,6 +64,7 @@ def cut_layers(layers: int, stages: int) -> tuple[StageLayers, ...]:
         counts[-1] -= 1
         if min(counts) < 1 and layers >= stages:
             counts = [layers // stages + (s < layers % stages) for s in range(stages)]
+    counts = list(cut) or counts
     begins = [sum(counts[:stage]) for stage in range(stages)]
     return tuple(
         StageLayers(range(begin, begin + count), stage == 0, stage == stages - 1)
@@ -85,7 +91,7 @@ def stage_build(
         stage: which of them.
         layers: hold so many blocks instead (the first ones of the stage).
     """
-    held = cut_layers(job.size.layers, job.plan.stages)[stage]
+    held = cut_layers(job.size.layers, job.plan.stages, job.plan.cut)[stage]
     if layers is not None:
         held = replace(held, layers=range(held.layers.start, held.layers.start + layers))
 

@@ -200,7 +200,7 @@ def _captured(job: Job, local_size: int, strict: bool) -> dict[int, StageBlocks]
     world, learnt = World(plan.world_size, 0, local_size), _Learnt()
     known: dict[object, StageBlocks] = {}
     out: dict[int, StageBlocks] = {}
-    for stage, held in enumerate(cut_layers(job.size.layers, plan.stages)):
+    for stage, held in enumerate(cut_layers(job.size.layers, plan.stages, plan.cut)):
         experts = tuple(job.size.has_experts(layer) for layer in held.layers)
         key = (held.first, held.last, experts)
         if key not in known:

@@ -62,6 +62,7 @@ def plan_of(size: TransformerSize, tokens: int, asked: ParallelOptions) -> Paral
         rotation=_word("rotation", asked.rotation, ROTATIONS, "allgather"),  # type: ignore[arg-type]
         prefetch=positive("prefetch", asked.prefetch) or 1,
         reduce_dtype=_word("reduce_dtype", asked.reduce_dtype, _REDUCE, "float32"),  # type: ignore[arg-type]
+        cut=asked.cut,
         offload=asked.offload,
     )
     check(size, tokens, plan)
@@ -305,6 +306,19 @@ def _check_pipeline(size: TransformerSize, plan: Parallelism) -> None:
                 Text("Leave out --virtual and --schedule, or type: --pp 2"),
             )
         return
+    if plan.cut and (
+        len(plan.cut) != plan.stages or sum(plan.cut) != size.layers or min(plan.cut) < 1
+    ):
+        raise InvalidValueError(
+            Text(
+                "Stages of {cut} blocks are no cut of {layers} layers into {stages}.",
+                cut=", ".join(map(str, plan.cut)),
+                layers=size.layers,
+                stages=plan.stages,
+            ),
+            Text("Each stage has a number, of at least one, and together they are all layers."),
+            Text("Leave the cut out."),
+        )
     if plan.virtual > 1 and plan.schedule != "interleaved":
         raise InvalidValueError(
             Text("The schedule {schedule} has one stage a rank.", schedule=plan.schedule),

@@ -59,6 +59,7 @@ class Parallelism:
         rotation: how context parallel ranks pass keys and values on.
         prefetch: blocks whose parameters are gathered ahead ("full", "hybrid"); 1 is FSDP2's own.
         reduce_dtype: dtype in which gradients are summed over ranks.
+        cut: blocks of each stage, first to last; () for the usual cut.
         offload: a rank's share of parameters, gradients and optimizer states lies in the host's
             memory, whose cores update it (FSDP2's `CPUOffloadPolicy`).
     """
@@ -79,6 +80,7 @@ class Parallelism:
     rotation: Literal["allgather", "alltoall"] = "allgather"
     prefetch: int = 1
     reduce_dtype: Literal["float32", "bfloat16"] = "float32"
+    cut: tuple[int, ...] = ()
     offload: bool = False
 
     @property
@@ -189,7 +191,7 @@ class ParallelOptions:
         world: ranks of the job; where it is known, `dp` follows from the others.
         node: devices of a node: the size of a hybrid group.
         dp, tp, pp, cp, ep, fsdp, schedule, virtual, microbatch, recompute, sequence_parallel,
-            rotation, prefetch, reduce_dtype, offload: as `Parallelism`.
+            rotation, prefetch, reduce_dtype, cut, offload: as `Parallelism`.
         global_batch: sequences of a step of the whole job.
         software: kernels and habits; attention, optimizer and `torch.compile` are the workload's.
     """
@@ -211,6 +213,7 @@ class ParallelOptions:
     rotation: str | None = None
     prefetch: int | None = None
     reduce_dtype: str | None = None
+    cut: tuple[int, ...] = ()
     offload: bool = False
     software: Software = Software()
 

@@ -249,7 +249,7 @@ def _notes(job: Job) -> tuple[str, ...]:
             )
         )
     if plan.pp > 1:
-        held = [len(stage.layers) for stage in cut_layers(size.layers, plan.stages)]
+        held = [len(stage.layers) for stage in cut_layers(size.layers, plan.stages, plan.cut)]
         if len(set(held)) > 1:
             blocks = ", ".join(map(str, held))
             notes.append(Text("Blocks of the stages, first to last: {blocks}.", blocks=blocks))
