@@ -119,9 +119,9 @@ def _unsharded_s(candidate: Candidate, block: Block, whole: float, layers: float
     spent = plan.microbatches * _kernel_s(candidate, _ADD, whole)
     alone = len(_members(candidate)) == 1
     if plan.fsdp == "none" or alone:
-        spent += plan.microbatches * (
-            _kernel_s(candidate, _CAST, whole) + _kernel_s(candidate, _COPY, whole)
-        )
+        # A pipeline keeps its bfloat16 parameters over a step's micro-batches.
+        often = plan.microbatches if plan.pp == 1 else 1
+        spent += often * (_kernel_s(candidate, _CAST, whole) + _kernel_s(candidate, _COPY, whole))
     if alone:
         return spent
     if plan.fsdp == "none":

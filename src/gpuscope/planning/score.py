@@ -192,7 +192,7 @@ def _score_beside(
     """What the candidates choose beside their layout, in the columns that it changes."""
     for n, each in enumerate(candidates):
         for name, value in each.more:
-            row = {column: float(values[n]) for column, values in columns.items()}
+            row = {column: float(columns[column][n]) for column in ("peak", "held")}
             weighed = weighed_of(question, each)
             for column, changed in DIMENSIONS.get(name).score(weighed, value, row).items():
                 columns[column][n] = changed

@@ -29,6 +29,9 @@ Split = tuple[int, int, int, Choices]
 
 __all__ = ["Block", "Tables", "grown"]
 
+_CHUNKED = "aten::_chunk_cat"
+"""Puts gradients in order to be summed over ranks: what plans add, not a block's own."""
+
 _KEPT = ("aten::mm", "aten::bmm", "aten::addmm", "aten::_grouped_mm", "gpuscope::attention")
 """Results that selective recomputation keeps (`gpuscope.program.models.parallel.recompute`)."""
 
@@ -231,7 +234,7 @@ def _own(program: Program) -> tuple[Op, ...]:
     kept: list[Op] = []
     cast: set[int] = set()
     for op in program.ops:
-        if op.stream != 0:
+        if op.stream != 0 or op.name == _CHUNKED:
             continue
         if op.name in ("aten::_to_copy", "aten::copy_"):
             read, made = op.inputs[-1].storage, op.outputs[0].storage

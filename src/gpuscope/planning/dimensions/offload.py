@@ -13,18 +13,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from gpuscope.cost.host_arithmetic import arithmetic_s
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
-from gpuscope.hardware import Cluster, Device, calibration_for
+from gpuscope.hardware import Cluster, Device
 from gpuscope.planning.dimensions.registry import DIMENSIONS, Dimension, Weighed
 from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
-from gpuscope.program.types import Op, Program, TensorSpec
+from gpuscope.program.types import Op, TensorSpec
 
 HOST_BYTES = 16.0
 """In the host's memory, a parameter: itself, its gradient and two moments in float32."""
 
-_PRICED = 1 << 26
+_PRICED = 1 << 20
 """Parameters that are priced; everything grows evenly with them."""
+
+_LINKED = 0.85
+"""Share of the link's rate that pinned copies reach: 55 of 64 GB/s."""
+
+_STAGED = 1e9
+"""Bytes a second of a copy into pageable memory that is new: a page of 4 KiB takes 3.9 us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +87,15 @@ def _spent(weighed: Weighed, held: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _prices(cluster: Cluster, world: int) -> _Prices:
-    from gpuscope.cost.engine import cost_program
-
-    there, pinned, pageable = (_floats(device="device"), _floats(pinned=True), _floats())
-    update = tuple(_floats(pinned=True) for _ in range(4))
-    ops = (
-        Op(0, "aten::_to_copy", inputs=(pinned,), outputs=(there,)),
-        Op(1, "aten::_to_copy", inputs=(there,), outputs=(pinned,)),
-        Op(2, "aten::_to_copy", inputs=(there,), outputs=(pageable,), sync="blocking_copy"),
-        Op(3, "aten::add_", inputs=(pinned, pageable), outputs=(pinned,)),
-        Op(4, "aten::_fused_adamw_", inputs=update),
-    )
-    program = Program("", ops, world_size=world)
-    costed = cost_program(program, cluster.device, calibration_for(cluster.device), cluster=cluster)
-    spent = [
-        sum(kernel.duration_s for kernel in op.kernels) or op.host.before_s for op in costed.ops
-    ]
-    there_s, back_s, blocked_s, sum_s, update_s = (each / _PRICED for each in spent)
-    return _Prices(there_s, back_s, blocked_s + sum_s, update_s)
-
-
-def _floats(device: str = "host", *, pinned: bool = False) -> TensorSpec:
-    return TensorSpec((_PRICED,), (1,), "float32", device, pinned=pinned)  # type: ignore[arg-type]
+    """As `gpuscope.cost.transfer` and `host_arithmetic` price them, in round figures."""
+    link = cluster.device.host_link_bandwidth_bytes_per_s or 0.0
+    moved_s = 4.0 / (link * _LINKED)
+    ranks = min(world, cluster.devices_per_node)
+    floats = TensorSpec((_PRICED,), (1,), "float32", "host")
+    sums = Op(0, "aten::add_", inputs=(floats, floats), outputs=(floats,))
+    update = Op(1, "aten::_fused_adamw_", inputs=(floats,) * 4)
+    sum_s, update_s = (arithmetic_s(op, ranks) / _PRICED for op in (sums, update))
+    return _Prices(moved_s, moved_s, 4.0 / _STAGED + sum_s, update_s)
 
 
 def _lacks(device: Device, value: str) -> Text | None:

@@ -60,7 +60,8 @@ class Dimension:
         name: as in a candidate's words, and the option's on the command line.
         values: all; the first is usual, and not said.
         asked: the options of a candidate with this value.
-        score: columns of the quick score that a value changes, from a candidate's own.
+        score: columns of the quick score that a value changes, from its "peak" (FLOP/s) and "held"
+            (parameters of a rank before they are shared).
         lacks: why no plan on a device can have a value; None where it can.
         composed: seconds of a composed step's passes and of its update, from the parameters of a
             rank before they are shared and these without it; None where a block's record has all
