@@ -105,12 +105,12 @@ def _pipeline_s(candidate: Candidate, block: Block, layers: int) -> float:
         for rank in range(plan.pp)
     ]
     ranks[0] += block.first_s
-    ranks[-1] += block.last_s
+    ranks[-1] += block.last_s - block.order_s
     slowest, mean = max(ranks), layers / plan.pp
     idle = (sum(ranks) - slowest) / plan.virtual
     if plan.schedule == "zb":
         idle = (plan.pp - 1) * mean * (forward + max(0.0, backward - 2 * forward))
-    return plan.microbatches * slowest + idle
+    return plan.microbatches * slowest + idle + block.order_s
 
 
 def _unsharded_s(candidate: Candidate, block: Block, whole: float, layers: float) -> float:

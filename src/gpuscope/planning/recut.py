@@ -39,7 +39,7 @@ def recut(question: Question, candidate: Candidate, block: Block) -> Candidate |
         plan.pp,
         plan.virtual,
         block.forward_s + block.backward_s + block.again_s[plan.recompute],
-        Ends(block.first_s, block.last_s),
+        Ends(block.first_s, block.last_s - block.order_s),
         tuple(held.block * a_parameter + kept * each for each in flight),
         Ends(held.first * a_parameter, head * a_parameter + tokens * size.vocabulary * LOGIT_BYTES),
         float(candidate.cluster.device.memory_usable_bytes),

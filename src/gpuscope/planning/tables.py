@@ -29,8 +29,10 @@ Split = tuple[int, int, int, Choices]
 
 __all__ = ["Block", "Tables", "grown"]
 
+_PARTS = ("forward", "backward", "first", "last", "order", "full", "selective")
+
 _CHUNKED = "aten::_chunk_cat"
-"""Puts gradients in order to be summed over ranks: what plans add, not a block's own."""
+"""Puts gradients in order to be summed over ranks."""
 
 _KEPT = ("aten::mm", "aten::bmm", "aten::addmm", "aten::_grouped_mm", "gpuscope::attention")
 """Results that selective recomputation keeps (`gpuscope.program.models.parallel.recompute`)."""
@@ -45,6 +47,7 @@ class Block:
         again_s: of what a block computes again, by recomputation; its last product never is, since
             nothing of the backward pass needs the result.
         first_s, last_s: both passes of the embedding, and of the output layer with the loss.
+        order_s: of `last_s`, what puts gradients in order: a pipeline does it once a step.
         host_s: host time of a block, both passes.
         sorts: time of a block's kernels by their kind and by what limits them.
         optimizer_s: for one parameter that a rank updates.
@@ -55,6 +58,7 @@ class Block:
     again_s: Mapping[str, float]
     first_s: float
     last_s: float
+    order_s: float
     host_s: float
     sorts: Mapping[tuple[Kind, Limiter], float]
     optimizer_s: float
@@ -131,7 +135,7 @@ class Tables:
         )
         gap = made.costed.kernel_gap_s
         beside: dict[tuple[Kind, Limiter], float] = {}
-        parts = dict.fromkeys(("forward", "backward", "first", "last", "full", "selective"), 0.0)
+        parts = dict.fromkeys(_PARTS, 0.0)
         host = optimizer = 0.0
         final = max(op.index for op in ops if op.name in _KEPT and _forward(op, layer))
         for item, was in zip(made.costed.ops, ops, strict=True):
@@ -152,6 +156,7 @@ class Tables:
                 parts["first"] += spent
             elif not op.module.startswith("layers."):
                 parts["last"] += spent
+                parts["order"] += spent if op.name == _CHUNKED else 0.0
         held = sum(s.nbytes for s in program.storages if s.category == "parameter") / 4
         return Block(
             forward_s=parts["forward"],
@@ -159,6 +164,7 @@ class Tables:
             again_s={"none": 0.0, "selective": parts["selective"], "full": parts["full"]},
             first_s=parts["first"],
             last_s=parts["last"],
+            order_s=parts["order"],
             host_s=host,
             sorts=beside,
             optimizer_s=optimizer / max(1.0, held),
@@ -234,7 +240,7 @@ def _own(program: Program) -> tuple[Op, ...]:
     kept: list[Op] = []
     cast: set[int] = set()
     for op in program.ops:
-        if op.stream != 0 or op.name == _CHUNKED:
+        if op.stream != 0:
             continue
         if op.name in ("aten::_to_copy", "aten::copy_"):
             read, made = op.inputs[-1].storage, op.outputs[0].storage
