@@ -13,7 +13,7 @@ from functools import lru_cache
 from gpuscope.cost.engine import cost_program
 from gpuscope.cost.overlap import slowdown_of_compute
 from gpuscope.cost.registry import Constants
-from gpuscope.cost.types import Kernel
+from gpuscope.cost.types import CostedOp, Kernel
 from gpuscope.hardware import Cluster, calibration_for
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.score import weighed_of
@@ -62,7 +62,10 @@ def composed_s(question: Question, candidate: Candidate, block: Block) -> float:
         device_s = plan.microbatches * _passes_s(candidate, block, held, layers)
     if plan.fsdp not in ("full", "hybrid"):
         device_s += _unsharded_s(candidate, block, whole, layers)
-    host_s = block.host_s * layers * plan.microbatches * (1 if plan.recompute == "none" else 4 / 3)
+    host_s = block.host_s * layers * (1 if plan.recompute == "none" else 4 / 3)
+    if plan.pp == 1:
+        host_s += block.ends_host_s
+    host_s = host_s * plan.microbatches + _exchanged_host_s(candidate, layers)
     sharing = 1 if plan.fsdp == "none" else len(_members(candidate))
     passes_s, update_s = max(device_s, host_s), block.optimizer_s * whole / sharing
     for name, value in candidate.more:
@@ -156,14 +159,28 @@ def _members(candidate: Candidate) -> tuple[int, ...]:
     return tuple(range(0, (plan.shard or plan.dp) * plan.cp * plan.tp, plan.tp))
 
 
+def _exchanged_host_s(candidate: Candidate, layers: float) -> float:
+    """Host time of gathering parameters and summing gradients, of all units of a rank."""
+    plan, members = candidate.plan, _members(candidate)
+    if plan.fsdp not in ("full", "hybrid") or len(members) == 1:
+        return 0.0
+    names = (_GATHER, _OUT, _GATHER, _OUT, _IN, _SCATTER)
+    each = sum(_costed(candidate.cluster, members, name, 1 << 20).host.before_s for name in names)
+    return plan.microbatches * (layers + 2) * each
+
+
 def _exchange(candidate: Candidate, name: str, nbytes: float) -> Kernel | None:
     """The collective's kernel over so many bytes, whole; None where nobody shares."""
     members = _members(candidate)
     return None if len(members) == 1 else _kernel(candidate.cluster, members, name, int(nbytes))
 
 
-@lru_cache(maxsize=4096)
 def _kernel(cluster: Cluster, members: tuple[int, ...], name: str, nbytes: int) -> Kernel:
+    return _costed(cluster, members, name, nbytes).kernels[0]
+
+
+@lru_cache(maxsize=4096)
+def _costed(cluster: Cluster, members: tuple[int, ...], name: str, nbytes: int) -> CostedOp:
     whole, part = _bytes(nbytes), _bytes(nbytes // len(members))
     wide = replace(whole, dtype="float32")
     inputs = {_GATHER: (whole, part), _SCATTER: (part, whole), _CAST: (wide,), _ADD: (wide, whole)}
@@ -181,7 +198,7 @@ def _kernel(cluster: Cluster, members: tuple[int, ...], name: str, nbytes: int) 
         "", (op,), world_size=cluster.n_devices, groups=(ProcessGroup("0", "dp", members),)
     )
     costed = cost_program(program, cluster.device, calibration_for(cluster.device), cluster=cluster)
-    return costed.ops[0].kernels[0]
+    return costed.ops[0]
 
 
 def _bytes(nbytes: int) -> TensorSpec:

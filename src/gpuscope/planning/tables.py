@@ -49,6 +49,7 @@ class Block:
         first_s, last_s: both passes of the embedding, and of the output layer with the loss.
         order_s: of `last_s`, what puts gradients in order: a pipeline does it once a step.
         host_s: host time of a block, both passes.
+        ends_host_s: of everything before and after the blocks, both passes.
         sorts: time of a block's kernels by their kind and by what limits them.
         optimizer_s: for one parameter that a rank updates.
     """
@@ -60,6 +61,7 @@ class Block:
     last_s: float
     order_s: float
     host_s: float
+    ends_host_s: float
     sorts: Mapping[tuple[Kind, Limiter], float]
     optimizer_s: float
 
@@ -136,7 +138,7 @@ class Tables:
         gap = made.costed.kernel_gap_s
         beside: dict[tuple[Kind, Limiter], float] = {}
         parts = dict.fromkeys(_PARTS, 0.0)
-        host = optimizer = 0.0
+        host = ends_host = optimizer = 0.0
         final = max(op.index for op in ops if op.name in _KEPT and _forward(op, layer))
         for item, was in zip(made.costed.ops, ops, strict=True):
             op, spent = item.op, _device_s(item, gap)
@@ -154,7 +156,9 @@ class Tables:
                         parts["selective"] += spent
             elif op.module.startswith("embedding"):
                 parts["first"] += spent
+                ends_host += _host_s(item)
             elif not op.module.startswith("layers."):
+                ends_host += _host_s(item)
                 parts["last"] += spent
                 parts["order"] += spent if op.name == _CHUNKED else 0.0
         held = sum(s.nbytes for s in program.storages if s.category == "parameter") / 4
@@ -166,6 +170,7 @@ class Tables:
             last_s=parts["last"],
             order_s=parts["order"],
             host_s=host,
+            ends_host_s=ends_host,
             sorts=beside,
             optimizer_s=optimizer / max(1.0, held),
         )
