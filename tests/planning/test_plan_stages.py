@@ -95,7 +95,7 @@ def test_a_cut_that_is_none_is_refused() -> None:
 def test_a_candidate_is_cut_by_what_its_blocks_cost() -> None:
     block = Block(
         forward_s=1.0, backward_s=2.0, again_s={"none": 0.0}, first_s=0.0, last_s=6.0, order_s=0.0,
-        host_s=0.0, sorts={("gemm", "compute"): 1.0}, optimizer_s=0.0,  # type: ignore[dict-item]
+        host_s=0.0, ends_host_s=0.0, sorts={("gemm", "compute"): 1.0}, optimizer_s=0.0,  # type: ignore[dict-item]
     )  # fmt: skip
     layout = Parallelism(dp=1, pp=2, microbatches=64, fsdp="none")
     each = Candidate(parse_target("2xh200"), layout)

@@ -64,12 +64,25 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
     for dimension in DIMENSIONS:
         if dimension.lighter and dimension.name not in asked:
             tries = (*question.tries, (dimension.name, dimension.lighter))
+            lighter = replace(question, tries=tries)
+            if not _may_fit(lighter):
+                continue
             try:
-                found = _searched(replace(question, tries=tries), on_candidate)
+                found = _searched(lighter, on_candidate)
             except DoesNotFitError:
                 continue
             return replace(found, lightened=dimension.name)
     raise none
+
+
+def _may_fit(question: Question) -> bool:
+    """Whether the quick score calls any candidate small enough."""
+    found = candidates(question)[0]
+    if not found:
+        return False
+    peaks = score(question, found).estimate_bytes
+    usable = [each.cluster.device.memory_usable_bytes for each in found]
+    return bool((peaks <= usable).any())
 
 
 def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
