@@ -3,8 +3,8 @@
 FSDP2 copies what it gathers to the device and each summed gradient back, and the optimizer runs on
 the host's cores (torch/distributed/fsdp/_fully_shard/_fsdp_param.py). With several micro-batches
 whose gradients are each summed ("full"), all copies back but the first are blocking and into new
-memory; summed once a step they are not. Slower, but exact. What memory a host has is not known, so it is
-tried only where it is asked for, and the answer says how much it takes.
+memory; summed once a step they are not. Slower, but exact. What memory a host has is not known, so
+it is tried only where it is asked for, and the answer says how much it takes.
 """
 
 from __future__ import annotations
