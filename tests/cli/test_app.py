@@ -68,6 +68,7 @@ SURFACE = {
         "--speed",
         "--precision",
         "--states",
+        "--offload",
         "--on",
         "--devices",
         "--global-batch",
