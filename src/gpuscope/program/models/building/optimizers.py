@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
 import torch
 from torch import nn
 
 from gpuscope.document.text import Text
 from gpuscope.errors import UnknownNameError
-from gpuscope.program.models.building.adamw_8bit import AdamW8bit
-from gpuscope.program.models.building.adamw_bf16 import AdamWBf16
 from gpuscope.program.models.settings import OPTIMIZERS
-
-LIGHT: dict[str, Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]] = {
-    "adamw-bf16": AdamWBf16,
-    "adamw-8bit": partial(AdamW8bit, paged=False),
-}
-"""AdamW with moments of two bytes, and of one."""
 
 
 def make_optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """The optimizer of that name; learning rates are small and do not change the work.
 
     "adamw" and "adam" leave the implementation to PyTorch (foreach on an accelerator), "-fused",
-    "-foreach" and "-loop" choose it. "sgd" has momentum 0.9, "sgd-plain" none. Those of `LIGHT` are
-    for captures: they do not compute.
+    "-foreach" and "-loop" choose it. "sgd" has momentum 0.9, "sgd-plain" none. "adamw-bf16" and
+    "adamw-8bit" keep moments of two bytes, and of one; they are for captures and do not compute.
 
     Raises:
         UnknownNameError: no such optimizer.
@@ -52,6 +43,12 @@ def make_optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim
         return optim.Adagrad(parameters, lr=1e-3)
     if name == "adafactor":
         return optim.Adafactor(parameters, lr=1e-3)
-    if name in LIGHT:
-        return LIGHT[name](parameters)
+    if name == "adamw-bf16":
+        from gpuscope.program.models.building.adamw_bf16 import AdamWBf16
+
+        return AdamWBf16(parameters)
+    if name == "adamw-8bit":
+        from gpuscope.program.models.building.adamw_8bit import AdamW8bit
+
+        return AdamW8bit(parameters, paged=False)
     raise UnknownNameError(Text("optimizer"), name, OPTIMIZERS)

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from gpuscope.program.capture.nested import varied_attention
 from gpuscope.program.capture.operators import ONLY
 from gpuscope.program.models.settings import Settings
 
@@ -77,6 +76,8 @@ def _use_flash(model: Any, sequences: float) -> None:
         sequences: how many equal sequences do as much work as the micro-batch's.
     """
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    from gpuscope.program.capture.nested import varied_attention
 
     def attention(
         module: Any,
