@@ -34,7 +34,7 @@ Which way is best is right: in full fine-tuning flash, mask, padded, single in t
 
 Three things were not in the prediction. The device's own work is: a profiled flash step of Llama 3.2 1B with LoRA is 87.8 ms of kernels, its step is predicted with 91.6 ms.
 
-1. *A width that was not seen before.* LoRA with one example a step (15 ms of kernels) takes 283 ms where launches explain about 95; in full, on the same lengths later in the same process, 88 ms. What is made once for each shape and kept would do that: plans of cuDNN's attention are; that this is the cause was not shown. Two widths (300 and 450 tokens, four rows) took 1.7 to 2.6 s each the first time. FlashAttention's kernel for lengths that vary has no such step.
+1. *A width that was not seen before.* LoRA with one example a step (15 ms of kernels) takes 283 ms where launches explain about 95; in full, on the same lengths later in the same process, 88 ms. Measured afterwards, as expected before (`validation/new_shapes.py`, `results/new_shapes.jsonl`): cuDNN's attention makes a plan for each new shape, 49 to 71 ms forward and 62 to 84 backward (the very first 0.83 s), with a mask up to 1.4 s each for the first; after that 0.2 to 1.6 ms. FlashAttention makes none, products take 4 to 5 ms (less than one was expected). The same 18 lengths with LoRA: 284 ms a step in the mean the first time, 123 the second, 114 the third, 113 for one length. So pad to a few widths (multiples of 128, say), or pack with flash.
 2. *The host.* peft issues 4,100 launches a step for 16 layers. With 23 to 35 µs for each, more than the 20 predicted, the host paces every LoRA step here; how fast it is differs from machine to machine ([accuracy.md](accuracy.md)).
 3. *A mask that was left out.* The fullest padded micro-batch held four examples of 2,048 tokens: without padding transformers makes no mask. A micro-batch with one of them and three shorter ones would have had it; none was measured.
 """,
@@ -58,7 +58,7 @@ Three things were not in the prediction. The device's own work is: a profiled fl
 
 预测中缺了三样。设备自身的工作并不缺：Llama 3.2 1B 用 LoRA 的一个 flash 步骤，剖析得内核 87.8 ms，预测的步骤为 91.6 ms。
 
-1. *没见过的宽度。* LoRA 每步一个样本（内核 15 ms）用了 283 ms，而启动只能解释约 95 ms；同一进程中稍后用同样长度做全量微调只要 88 ms。每种形状只做一次并保留的东西会如此：cuDNN 注意力的计划就是；但没有证明这就是原因。有两个宽度（四行，300 和 450 个 token）第一次各用 1.7 到 2.6 s。FlashAttention 的变长内核没有这一步。
+1. *没见过的宽度。* LoRA 每步一个样本（内核 15 ms）用了 283 ms，而启动只能解释约 95 ms；同一进程中稍后用同样长度做全量微调只要 88 ms。事后测量与事先写下的预期一致（`validation/new_shapes.py`，`results/new_shapes.jsonl`）：cuDNN 注意力为每个新形状制定计划，前向 49 到 71 ms，反向 62 到 84 ms（第一个 0.83 s），有掩码时最初几个各多达 1.4 s；之后为 0.2 到 1.6 ms。FlashAttention 没有这一步，矩阵乘第一次 4 到 5 ms（预期不到 1）。同样 18 个长度用 LoRA：第一遍平均每步 284 ms，第二遍 123，第三遍 114，单一长度 113。因此请填充到少数几种宽度（例如 128 的倍数），或用 flash 打包。
 2. *主机。* peft 在 16 层上每步发出 4,100 次启动。每次 23 到 35 µs，多于预测的 20 µs，因此这里每个 LoRA 步骤都由主机决定；主机的快慢因机器而异（[accuracy.md](accuracy.md)）。
 3. *没有生成的掩码。* 最满的 padded 微批由四个 2,048 个 token 的样本组成：没有填充，transformers 就不生成掩码。若其中一个这么长、另外三个较短，就会有掩码；没有测量这种情形。
 """,
