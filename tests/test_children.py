@@ -65,6 +65,7 @@ STARTED = {
     "loading/worker.py": ("gpuscope.loading.worker",),
     "mcp/child.py": ("gpuscope.mcp.child",),
     "outside/apart.py": ("gpuscope.outside.apart",),
+    "program/jax/compiling.py": ("gpuscope.program.jax.child",),
     "program/guard/elsewhere.py": ("gpuscope.program.guard.server",),
     "measurement/bench/collective_runs.py": ("gpuscope.measurement.bench.collective_worker",),
 }

@@ -41,6 +41,7 @@ def samples() -> dict[str, object]:
     from gpuscope.kernel_lens.types import Lens
     from gpuscope.planning.own.types import Changed, OwnQuestion, Weighed
     from gpuscope.planning.question import question_of
+    from gpuscope.planning.serving.sliced import SlicedPlan, SlicedQuestion, Way
     from gpuscope.planning.types import Candidate, Judged, Plan
     from gpuscope.program.models.parallel.options import Parallelism
     from gpuscope.serving.result import Served, Serving
@@ -98,6 +99,13 @@ def samples() -> dict[str, object]:
         gs.plan("gpt2", task="finetune", on="h100", global_batch=1, seq=16, simulate=1),
         gs.plan(
             "gpt2", task="serve", on="h100", devices=1, rate=1, input="64", answer="16", simulate=1
+        ),
+        SlicedPlan(
+            SlicedQuestion("h200", "mps", (), 1, 1),
+            Way(cluster, (("mps-50", "mps-50"),), 1.0, ()),
+            (),
+            None,
+            1,
         ),
         gs.Refused("google-tpu-v5e", "Google TPU v5e", "It has no float64.", ""),
         *run.analysis.findings[:1],

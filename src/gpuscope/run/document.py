@@ -112,8 +112,8 @@ def comparison_document(comparison: Comparison) -> Json:
     )
 
 
-NOT_FIELDS = ("timeline", "analysis", "program", "basis")
-"""Fields of a run that are written apart, or (`basis`) not at all."""
+NOT_FIELDS = ("timeline", "analysis", "program", "basis", "memory_blocks")
+"""Fields of a run that are written apart, or (`basis`, `memory_blocks`) not at all."""
 
 
 def _run_fields(run: Run) -> Json:

@@ -24,6 +24,9 @@ class Played:
 
         return gs.device("h200")
 
+    def software(self) -> dict[str, str]:
+        return {"torch": "2.11.0"}
+
     def peak_allocated_bytes(self) -> None:
         return None
 

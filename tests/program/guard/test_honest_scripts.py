@@ -114,7 +114,9 @@ def test_they_run_through_and_leave_nothing(
         options = WorkloadOptions(arguments=("programs",))
         programs.append(gs.capture(str(folder / "train.py"), options=options))
     assert files(folder) == before
-    assert programs[0].ops == programs[1].ops
+    # Calls of Python before an operator differ by a few where the script has a thread of its own.
+    first, second = ([replace(op, python_calls=0) for op in each.ops] for each in programs)
+    assert first == second
     note = str(programs[0].assumptions[-1])
     if overlay and "private copy" not in note:
         pytest.skip(note)

@@ -144,14 +144,17 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
     rejected += [Rejected(_name(each.choice), "not_simulated", _left(each)) for each in left]
     judged.sort(key=lambda each: _order(question, each))
     sure = [each for each in told if each.feasible >= question.certainty]
+    front = undominated(
+        judged, lambda e: (e.usd_per_million, e.tpot_s, e.ttft_s, e.energy_per_token_j)
+    )
+    if sure and sure[0] not in front:  # the simplest of a tie may be beaten by next to nothing
+        front = tuple(sorted((sure[0], *front), key=lambda e: e.usd_per_million or 0.0))
     return ServingPlan(
         question=question,
         best=sure[0] if sure else None,
         nearest=None if sure else max(told, key=lambda each: each.feasible, default=None),
         ties=tuple(each for each in sure if each.choice.cluster == sure[0].choice.cluster),
-        front=undominated(
-            judged, lambda e: (e.usd_per_million, e.tpot_s, e.ttft_s, e.energy_per_token_j)
-        ),
+        front=front,
         judged=tuple(judged),
         rejected=tuple(rejected),
         candidates=len(offered) + len(rejected) - len(left),

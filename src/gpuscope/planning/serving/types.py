@@ -119,7 +119,8 @@ class ServingPlan:
         best: the cheapest that is sure enough; None where none is.
         nearest: the surest of all, where none is sure enough.
         ties: those on the cluster of the best, which cost as much and are sure enough, too.
-        front: those that no other beats in cost, TPOT, TTFT and energy, the cheapest first.
+        front: those that no other beats in cost, TPOT, TTFT and energy, and the best; the cheapest
+            first.
         judged: all that were simulated, the cheapest first.
         rejected: all that are out.
         candidates: how many were scored.
