@@ -19,6 +19,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -154,7 +155,7 @@ def main() -> None:
     options = parser.parse_args()
     begun = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
-    logs = Path("/tmp/record_served") if os.access("/tmp", os.W_OK) else options.out
+    logs = Path(tempfile.mkdtemp())
     for model in options.models:
         kept = options.out / f"{model}.json.gz"
         if kept.exists() or time.monotonic() - begun > options.seconds - 80:
