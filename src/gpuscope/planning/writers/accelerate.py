@@ -13,7 +13,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.planning.types import Candidate, Plan, Question
-from gpuscope.planning.writers.registry import refuse_more, writer
+from gpuscope.planning.writers.registry import beyond_data, refuse_more, writer
 
 _FSDP = ("full", "zero2")
 
@@ -29,13 +29,12 @@ _CAN: Mapping[str, Sequence[str]] = {
 def _refuse(question: Question, candidate: Candidate) -> None:
     refuse_more("accelerate", candidate, _CAN)
     split = candidate.plan
-    for name in ("tp", "pp", "cp", "ep"):
-        if getattr(split, name) > 1:
-            raise UnsupportedError(
-                Text("The file for accelerate cannot ask for {name}.", name=name),
-                Text("It has FSDP2 and DDP."),
-                Text("Type: --for torchtitan"),
-            )
+    if (name := beyond_data(split)) is not None:
+        raise UnsupportedError(
+            Text("The file for accelerate cannot ask for {name}.", name=name),
+            Text("It has FSDP2 and DDP."),
+            Text("Type: --for torchtitan"),
+        )
     if split.dp > 1 and split.fsdp not in (*_FSDP, "none"):
         raise UnsupportedError(
             Text("The file for accelerate cannot ask for {name}.", name=f"fsdp {split.fsdp}"),

@@ -13,7 +13,7 @@ from typing import Any
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.planning.types import Candidate, Plan, Question
-from gpuscope.planning.writers.registry import refuse_more, writer
+from gpuscope.planning.writers.registry import beyond_data, refuse_more, writer
 
 _STAGES = {"none": 0, "zero1": 1, "zero2": 2, "full": 3}
 
@@ -25,7 +25,7 @@ _CAN: Mapping[str, Sequence[str]] = {"offload": ("cpu",)}
 def _refuse(question: Question, candidate: Candidate) -> None:
     refuse_more("DeepSpeed", candidate, _CAN)
     split = candidate.plan
-    more = next((name for name in ("tp", "pp", "cp", "ep") if getattr(split, name) > 1), None)
+    more = beyond_data(split)
     if more is None and split.fsdp not in _STAGES:
         more = f"fsdp {split.fsdp}"
     if more is not None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.planning.types import Candidate, Plan, Question
-from gpuscope.planning.writers.registry import refuse_more, writer
+from gpuscope.planning.writers.registry import beyond_data, refuse_more, writer
 from gpuscope.planning.writers.torchrun import torchrun
 
 _SHARDED = ("full", "hybrid", "zero2", "zero1")
@@ -164,7 +164,7 @@ _CAN: Mapping[str, Sequence[str]] = {"states": ("8bit",), "offload": ("cpu",)}
 def _refuse(question: Question, candidate: Candidate) -> None:
     refuse_more("The script of FSDP2", candidate, _CAN)
     split, size = candidate.plan, question.size
-    more = next((name for name in ("tp", "pp", "cp", "ep") if getattr(split, name) > 1), None)
+    more = beyond_data(split)
     if more is None and (split.fsdp not in _SHARDED or split.dp == 1):
         more = f"fsdp {split.fsdp}"
     if more is None and size.experts is not None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.planning.types import Candidate, Plan, Question
+from gpuscope.program.models.parallel.options import Parallelism
 from gpuscope.registry import Registry
 
-__all__ = ["ANY", "WRITERS", "Writer", "refuse_more", "writer"]
+__all__ = ["ANY", "WRITERS", "Writer", "beyond_data", "refuse_more", "writer"]
 
 Refuse = Callable[[Question, Candidate], None]
 
@@ -21,6 +22,11 @@ def _nothing(question: Question, candidate: Candidate) -> None:
 
 ANY = "any"
 """Every value of a dimension."""
+
+
+def beyond_data(split: Parallelism) -> str | None:
+    """The first axis over which it splits more than the data: "tp", "pp", "cp" or "ep"."""
+    return next((name for name in ("tp", "pp", "cp", "ep") if getattr(split, name) > 1), None)
 
 
 def refuse_more(framework: str, candidate: Candidate, can: Mapping[str, Sequence[str]]) -> None:

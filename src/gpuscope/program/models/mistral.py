@@ -13,6 +13,15 @@ from gpuscope.program.models.transformers_spec import (
     language_tasks,
 )
 
+_ALIKE = {
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 1e6,
+    "sliding_window": None,
+}
+"""What all of their configurations have."""
+
 # name, hidden, layers, vocabulary, positions, parameters, other names
 _MISTRALS = (
     (
@@ -32,18 +41,14 @@ for _name, _hidden, _layers, _vocabulary, _positions, _parameters, _aliases in _
                 package="mistral",
                 config="MistralConfig",
                 model="MistralForCausalLM",
-                values={
+                values=_ALIKE
+                | {
                     "vocab_size": _vocabulary,
                     "hidden_size": _hidden,
                     "intermediate_size": 14336,
                     "num_hidden_layers": _layers,
                     "num_attention_heads": 32,
-                    "num_key_value_heads": 8,
-                    "head_dim": 128,
                     "max_position_embeddings": _positions,
-                    "rms_norm_eps": 1e-5,
-                    "rope_theta": 1e6,
-                    "sliding_window": None,
                 },
             ),
             name=_name,
@@ -72,20 +77,16 @@ for _name, _hidden, _ffn, _layers, _heads, _vocabulary, _positions, _parameters 
                 package="mixtral",
                 config="MixtralConfig",
                 model="MixtralForCausalLM",
-                values={
+                values=_ALIKE
+                | {
                     "vocab_size": _vocabulary,
                     "hidden_size": _hidden,
                     "intermediate_size": _ffn,
                     "num_hidden_layers": _layers,
                     "num_attention_heads": _heads,
-                    "num_key_value_heads": 8,
-                    "head_dim": 128,
+                    "max_position_embeddings": _positions,
                     "num_local_experts": 8,
                     "num_experts_per_tok": 2,
-                    "max_position_embeddings": _positions,
-                    "rms_norm_eps": 1e-5,
-                    "rope_theta": 1e6,
-                    "sliding_window": None,
                 },
             ),
             name=_name,
