@@ -323,7 +323,7 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         task=settings.task,
         batch=settings.batch,
         seq=settings.context or settings.seq or None,
-        samples=round(settings.batch * examples) * copies,
+        samples=_whole(settings.batch * examples * copies),
         tokens=None if tokens is None else round(tokens * filled) * copies,
         dtype=settings.dtype,
         notes=(
@@ -338,6 +338,11 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         at_depth=at_depth if model.layers else None,
         world=world,
     )
+
+
+def _whole(samples: float) -> int | None:
+    """Samples of a step; None where packed rows hold a share of one that rounding would hide."""
+    return round(samples) if abs(round(samples) / samples - 1) < 0.01 else None
 
 
 def beyond_context(tokens: int, context: int | None) -> tuple[Text, ...]:
