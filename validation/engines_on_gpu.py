@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import argparse
 import glob
+import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -60,17 +62,21 @@ def measured(out: Path, until: float) -> None:
 def _through_the_door(verb: str, name: str, workload: str, out: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{verb}-{name}{end}" for end in (".json.gz", ".html")]
-        command = [sys.executable, "-m", "gpuscope", verb, workload, "--json"]
+        command = [sys.executable, "-m", "gpuscope", verb, workload]
         command += ["--seconds", "1.5"] if verb == "measure" else ["--on", "h200"]
         command += ["--output", str(files[0]), "--report", str(files[1])]
         start = time.perf_counter()
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        row: dict[str, Any] = {"run": f"{verb} {name}", "exit": ran.returncode}
+        row: dict[str, Any] = {"run": f"{verb} {name}"}
+        try:
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            row["exit"], row["said"] = ran.returncode, (ran.stderr + ran.stdout[-500:])[-1500:]
+        except subprocess.TimeoutExpired:
+            row["exit"], row["said"] = -1, "no end within 120 s"
         row["wall_s"] = time.perf_counter() - start
-        row["stderr"] = ran.stderr[-1500:]
-        if ran.returncode == 0:
-            told = json.loads(ran.stdout)
-            row["told"] = {k: v for k, v in told.items() if isinstance(v, (int, float, str))}
+        if files[0].exists():
+            told = json.loads(gzip.decompress(files[0].read_bytes()))
+            plain = {k: v for k, v in told.items() if isinstance(v, (int, float, str))}
+            row["told"] = {**plain, "interval_s": told.get("step_time_interval_s")}
         with zipfile.ZipFile(out / "runs.zip", "a", zipfile.ZIP_DEFLATED) as archive:
             for file in files:
                 if file.exists():
@@ -181,10 +187,15 @@ def main() -> None:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
     args.out.mkdir(parents=True, exist_ok=True)
     begun = time.perf_counter()
-    measured(args.out, begun + 0.5 * args.budget)
+    parts = [lambda: measured(args.out, begun + 0.5 * args.budget)]
     if args.graphs:
-        onnx(args.out, args.graphs, begun + 0.75 * args.budget)
-    rows(args.out, begun + args.budget)
+        parts.append(lambda: onnx(args.out, args.graphs, begun + 0.75 * args.budget))
+    parts.append(lambda: rows(args.out, begun + args.budget))
+    for part in parts:  # what fails leaves the others
+        try:
+            part()
+        except Exception:
+            traceback.print_exc()
 
 
 if __name__ == "__main__":
