@@ -20,6 +20,7 @@ HOST = replace(DEVICE, device="host", storage=1)
 KNOWN = {
     "host.scale": 1.0,
     "host.mixed_factor": 1.0,
+    "host.collective.mixed_factor": 1.0,
     "host.python_call_s": 0.5 * US,
     "host.python_instruction_s": 0.0,
     "host.dispatch_s": 0.0,
@@ -284,3 +285,20 @@ def test_collectives_cost_what_their_calls_took() -> None:
     wait = replace(reduce, name="_c10d_functional::wait_tensor")
     assert total(wait, launches=0) == pytest.approx(4.6 * US)
     assert total(reduce, **{"op.allreduce.plain_s": 30 * US}) == pytest.approx(30 * US)
+
+
+def test_a_collective_amid_other_work_costs_more_than_one_after_its_like() -> None:
+    reduce = Op(1, "c10d::allreduce_", inputs=(DEVICE,), outputs=(DEVICE,))
+    view = Op(2, "aten::view", inputs=(DEVICE,), outputs=(DEVICE,), view=True)
+    program = Program(
+        "test", (Op(0, "aten::neg"), reduce, view, replace(reduce, index=3), replace(ADD, index=4))
+    )
+    model = HostModel(
+        constants(**{"collective.mixed_factor": 3.0, "mixed_factor": 0.5, "launch_s": 2 * US}),
+        program,
+    )
+    cold, like = (model.cost(program.ops[n], 1).before_s for n in (1, 3))
+    assert cold == pytest.approx(3 * (19.6 - 2) * US)
+    assert like == pytest.approx(0.5 * (19.6 - 2) * US)
+    # Other operators know nothing of it.
+    assert model.cost(program.ops[4], 1).before_s == pytest.approx(0.5 * (6 - 2) * US)

@@ -9,11 +9,12 @@ where `call` is the time of the whole call with one launch on an otherwise idle 
 operator (tiny tensors, the device faster than the host), plain or recording autograd. The other
 terms are what a program has beside its calls one by one: `mixed` and `dispatch` since every
 operator, views too, finds caches and branch predictors filled by others, and the Python between the
-operators, by the length of the functions it runs. In the backward pass the autograd engine calls
-the operators without Python in between, and each node costs its own time, also those that call
-nothing. Launches after an operator's first cost just the launch, except in operators that call a
-library, prepare kernels in a loop, or call other operators (recurrent layers, gradients of
-embeddings, sums by index): see `_further_s`.
+operators, by the length of the functions it runs. A collective's call that does not follow its like
+has a `mixed` of its own: the library's code is long, and none of it is in the caches. In the
+backward pass the autograd engine calls the operators without Python in between, and each node costs
+its own time, also those that call nothing. Launches after an operator's first cost just the launch,
+except in operators that call a library, prepare kernels in a loop, or call other operators
+(recurrent layers, gradients of embeddings, sums by index): see `_further_s`.
 All constants are `host.*` of the calibration: `host.op.<operator>.<mode>_s` of operators that were
 measured one by one, `host.<class>.<mode>_s` of others (`plain`, or recording `autograd`). All are
 times `host.scale`: 1 on a host that was benched; on any other the middle of those that were, and
@@ -108,6 +109,8 @@ class HostModel:
     ) -> None:
         get = constants.value
         self.factor = 1.0 if single_calls else get("host.mixed_factor")
+        amid = "host.collective.mixed_factor"
+        self.collective_factor = 1.0 if single_calls else get(amid) / self.factor
         self.python_s = 0.0 if single_calls else get("host.python_call_s")
         self.instruction_s = 0.0 if single_calls else get("host.python_instruction_s")
         self.dispatch_s = 0.0 if single_calls else get("host.dispatch_s")
@@ -131,6 +134,7 @@ class HostModel:
         self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s")
         self._known: dict[tuple[str, int], float] = {}
         self._lone = _lone_views(program)
+        self._cold = _cold_collectives(program)
         self._engine: EngineHost | XlaHost | None = None
         if program.engine == XLA:
             from gpuscope.cost.host_xla import XlaHost
@@ -204,6 +208,8 @@ class HostModel:
         if self.compiled.covers(op):
             return self.compiled.cost(op, launches)
         before = max(self._call_s(op) - self.launch_s * min(launches, 1), 0.2e-6)
+        if op.index in self._cold:
+            before *= self.collective_factor
         before += op.module_calls * self.module_s
         if op.phase == "backward" and not op.recomputed:
             before += op.autograd_nodes * self.node_s + self._hidden_nodes_s
@@ -269,3 +275,15 @@ def _lone_views(program: Program) -> frozenset[int]:
         for op, after in zip(ops, (*ops[1:], None)[: len(ops)], strict=True)
         if op.view and op.python_calls and (after is None or after.python_calls)
     )
+
+
+def _cold_collectives(program: Program) -> frozenset[int]:
+    """Indices of calls of collectives that do not follow their like, views left out."""
+    found, before = set(), ""
+    for op in program.ops:
+        if op.view:
+            continue
+        if op.name != before and host_class(op.name) == "collective":
+            found.add(op.index)
+        before = op.name
+    return frozenset(found)

@@ -6,8 +6,6 @@ DTensor's dispatch (finding the placement of the result, unwrapping, wrapping).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from gpuscope.measurement.bench.host_timing import HostTimer
@@ -39,11 +37,20 @@ def _measure(timer: HostTimer) -> None:
     x, w = (torch.randn(64, 64, device=timer.device) for _ in range(2))
     rows = distribute_tensor(x, mesh, [Shard(0)])
     whole = distribute_tensor(w, mesh, [Replicate()])
-    calls: dict[str, dict[str, Callable[[], object]]] = {
-        "plain": {"add": lambda: x + x, "mm": lambda: x @ w},
-        "dtensor": {"add": lambda: rows + rows, "mm": lambda: rows @ whole},
-    }
-    with torch.no_grad():
-        for variant, named in calls.items():
-            for name, call in named.items():
-                timer.calls("dtensor", name, variant, call)
+    for variant, a, b in (("plain", x, w), ("dtensor", rows, whole)):
+        with torch.no_grad():
+            timer.calls("dtensor", "add", variant, lambda a=a: a + a)
+            timer.calls("dtensor", "mm", variant, lambda a=a, b=b: a @ b)
+        _trained(timer, variant, a.detach(), b.detach().requires_grad_())
+
+
+def _trained(timer: HostTimer, variant: str, x: torch.Tensor, w: torch.Tensor) -> None:
+    """A linear layer's forward call recording autograd, and the same with its backward pass."""
+    ones = torch.ones_like(x @ w.detach())
+
+    def both() -> None:
+        w.grad = None
+        torch.nn.functional.linear(x, w).backward(ones)
+
+    timer.calls("dtensor", "linear", variant, lambda: torch.nn.functional.linear(x, w))
+    timer.calls("dtensor", "linear_backward", variant, both)
