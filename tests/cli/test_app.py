@@ -74,6 +74,7 @@ SURFACE = {
         "--global-batch",
         "--seq",
         "--goal",
+        "--limit",
         "--tokens",
         "--prices",
         "--device-set",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from unittest import mock
 import pytest
 
 from gpuscope.hardware import parse_target
+from gpuscope.planning import search as searching
 from gpuscope.planning.dimensions.registry import Choices
 from gpuscope.planning.question import question_of
+from gpuscope.planning.score import score
+from gpuscope.planning.simulate import Simulator, probability_to_fit
 from gpuscope.planning.types import Candidate, Judged, Plan, Question
 from gpuscope.program.models.parallel.options import Parallelism
 
@@ -77,3 +81,28 @@ def torchtitan_reads(text: str, folder: Path) -> Any:
 
 def slower(each: Judged, factor: float) -> Judged:
     return replace(each, step_s=each.step_s * factor)
+
+
+def scored_alone() -> Iterator[None]:
+    """The quick score stands in for the simulator: as monotonous as it, and quick (a fixture)."""
+
+    def judge(self: Simulator, candidate: Candidate, scored_s: float) -> Judged:
+        scores = score(self.question, [candidate])
+        step_s, peak = float(scores.estimate_s[0]), float(scores.estimate_bytes[0])
+        cluster = candidate.cluster
+        usable, price = cluster.device.memory_usable_bytes, cluster.price_usd_per_hour
+        return replace(
+            judged(step_s),
+            candidate=candidate,
+            scored_s=scored_s,
+            peak_bytes=int(peak),
+            usable_bytes=usable,
+            fits=probability_to_fit(peak, usable),
+            usd=None if price is None else price * step_s / 3600,
+            energy_j=(cluster.device.tdp_w or 0.0) * cluster.n_devices * step_s,
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Simulator, "judge", judge)
+        patch.setattr(searching, "_composed", lambda *_: {})
+        yield

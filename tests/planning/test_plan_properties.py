@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from made import asked, judged
+from made import asked, judged, scored_alone
 
 from gpuscope.errors import DoesNotFitError
 from gpuscope.planning import search as searching
 from gpuscope.planning.choice import choose
-from gpuscope.planning.score import score
-from gpuscope.planning.simulate import Simulator, probability_to_fit
-from gpuscope.planning.types import Candidate, Judged, Plan, Question
+from gpuscope.planning.types import Plan, Question
 
 FACTORS = st.floats(1.0, 8.0)
 BESIDE: list[dict[str, str]] = [
@@ -43,31 +40,7 @@ QUESTIONS = st.builds(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick() -> Iterator[None]:
-    """The quick score stands in for the simulator: as monotonous as it, and quick."""
-
-    def judge(self: Simulator, candidate: Candidate, scored_s: float) -> Judged:
-        scores = score(self.question, [candidate])
-        step_s, peak = float(scores.estimate_s[0]), float(scores.estimate_bytes[0])
-        cluster = candidate.cluster
-        usable = cluster.device.memory_usable_bytes
-        assert cluster.price_usd_per_hour is not None
-        return replace(
-            judged(step_s),
-            candidate=candidate,
-            scored_s=scored_s,
-            peak_bytes=int(peak),
-            usable_bytes=usable,
-            fits=probability_to_fit(peak, usable),
-            usd=cluster.price_usd_per_hour * step_s / 3600,
-            energy_j=(cluster.device.tdp_w or 0.0) * cluster.n_devices * step_s,
-        )
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Simulator, "judge", judge)
-        patch.setattr(searching, "_composed", lambda *_: {})
-        yield
+QUICK = pytest.fixture(scope="module", autouse=True)(scored_alone)
 
 
 def _best(question: Question) -> tuple[bool, float]:

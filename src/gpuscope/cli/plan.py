@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +11,9 @@ import typer
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.fit import TunedBy, show_tuning
 from gpuscope.cli.groups import grouped
+from gpuscope.cli.plan_asked import Asked, AskedOf, Wanted, WantedOf
 from gpuscope.cli.plan_beside import Beside, refuse_beside
-from gpuscope.cli.plan_serving import ServedLoad, ServedOn, show_serving
+from gpuscope.cli.plan_serving import ServedLoad, show_serving
 from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
 
@@ -45,118 +46,48 @@ def plan_command(
     tuned_by: TunedBy,
     load: ServedLoad,
     beside: Beside,
-    on: Annotated[
-        str, typer.Option("--on", help=Text("Devices to choose from: h100,h200."))
-    ] = "h200",
-    devices: Annotated[str, typer.Option(help=Text("How many: 8, 1..8, 2,4."))] = "8",
-    global_batch: Annotated[
-        int, typer.Option("--global-batch", help=Text("Sequences of a step of the whole job."))
-    ] = 64,
-    seq: Annotated[int, typer.Option(help=Text("Tokens of a sequence."))] = 4096,
-    goal: Annotated[str, typer.Option(help=Text("time, cost or energy."))] = "time",
-    tokens: Annotated[
-        str | None, typer.Option(help=Text("Tokens of the whole training: 100B."))
-    ] = None,
-    prices: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=Text("Prices of devices in a TOML file of yours.")),
-    ] = None,
-    device_set: Annotated[
-        str | None,
-        typer.Option(
-            "--device-set",
-            metavar="NAME=VALUE,...",
-            help=Text("Devices that do not exist: memory=288GB,bandwidth=8TB/s instead."),
-        ),
-    ] = None,
-    days: Annotated[
-        float | None,
-        typer.Option(help=Text("plan any: the largest model that trains in so many days.")),
-    ] = None,
-    grid: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE", help=Text("Electricity: a country's letters, or g of CO2 a kWh.")
-        ),
-    ] = None,
-    simulate: Annotated[
-        int, typer.Option(help=Text("Candidates that are simulated, the best by a quick score."))
-    ] = 8,
-    why: Annotated[
-        str | None, typer.Option(metavar="tp=4,pp=2", help=Text("What became of these candidates."))
-    ] = None,
-    framework: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            help=Text(
-                "Also write what starts it: torchtitan, fsdp2, accelerate, megatron, vllm, ..."
-            ),
-        ),
-    ] = None,
-    check: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=Text("Judge an existing plan: torchtitan's TOML, or one with tp = 2, ..."),
-        ),
-    ] = None,
+    asked: AskedOf,
+    wanted: WantedOf,
     no_cache: NoCache = False,
     shown: WhereWithoutFigures,
 ) -> None:
     """Choose devices, parallelism, batch and settings to train, to fine-tune or to serve."""
     from gpuscope.planning.own import is_own
-    from gpuscope.planning.question import tokens_of
     from gpuscope.planning.verb import check_task
 
     if is_own(model):
-        from gpuscope.cli.plan_own import OwnAsked, show_own
+        from gpuscope.cli.plan_own import show_own
 
-        own = OwnAsked(model, on, devices, goal, global_batch, simulate, prices, grid, device_set)
-        show_own(context, own, why, framework, shown)
+        show_own(context, model, asked, wanted, shown)
         return
     check_task(task)
     refuse_beside(task, beside)
     if task != "train":
-        _refuse_check(task, check is not None, framework is not None)
+        _refuse_check(task, wanted.check is not None, wanted.framework is not None)
     if task != "finetune":
         _refuse_lengths(tuned_by)
     if task == "serve":
         _refuse_training(context)
-        asked = ServedOn(model, on, devices, prices, grid, device_set, simulate)
-        show_serving(asked, load, why, framework, shown)
-        return
-    given: dict[str, Any] = {
-        "on": on,
-        "devices": devices,
-        "global_batch": global_batch,
-        "seq": seq,
-        "goal": goal,
-        "tokens": None if tokens is None else tokens_of(tokens),
-        "simulate": simulate,
-        "prices": prices,
-        "grid": grid,
-        "device_set": device_set,
-    }
-    if task == "finetune":
+        show_serving(model, asked, load, wanted, shown)
+    elif task == "finetune":
         from gpuscope.planning.tuning.search import question_of_tuning
 
-        tuning = question_of_tuning(model, **given, **tuned_by)
-        show_tuning(tuning, why, no_cache, shown)
-    elif days is not None or model == ANY:
-        _show_largest(model, days, {**given, **beside}, no_cache, shown)
+        tuning = question_of_tuning(model, **_given(asked), **tuned_by)
+        show_tuning(tuning, wanted.why, no_cache, shown)
+    elif asked.days is not None or model == ANY:
+        _show_largest(model, asked.days, {**_given(asked), **beside}, no_cache, shown)
     else:
-        given |= {"framework": framework, **beside}
-        _show_training(model, given, _Wanted(why, framework, check), no_cache, shown)
+        given = {**_given(asked), "framework": wanted.framework, **beside}
+        _show_training(model, given, wanted, no_cache, shown)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What is asked beside the choice."""
+def _given(asked: Asked) -> dict[str, Any]:
+    """What a question of a training takes, by its names."""
+    from gpuscope.planning.question import tokens_of
 
-    why: str | None
-    framework: str | None
-    check: Path | None
+    given = asdict(asked)
+    del given["days"]
+    return {**given, "tokens": None if asked.tokens is None else tokens_of(asked.tokens)}
 
 
 def _refuse_check(task: str, check: bool, written: bool) -> None:
@@ -229,7 +160,7 @@ def _show_largest(
 
 
 def _show_training(
-    model: str, given: dict[str, Any], wanted: _Wanted, no_cache: bool, shown: Shown
+    model: str, given: dict[str, Any], wanted: Wanted, no_cache: bool, shown: Shown
 ) -> None:
     """A training's plan chosen, or an existing one judged."""
     from gpuscope.capturing import keeping

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.text import Text
 
@@ -12,6 +10,7 @@ if TYPE_CHECKING:
     import typer
 
     from gpuscope.cli.explanations import Shown
+    from gpuscope.cli.plan_asked import Asked, Wanted
     from gpuscope.document.blocks import Explanation
 
 _UNKNOWN = (
@@ -22,23 +21,22 @@ _UNKNOWN = (
 """Options of `plan` that are about built-in decoders."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAsked:
-    """What is asked of a plan of the user's own code, by the options' names."""
-
-    target: str
-    on: str
-    devices: str
-    goal: str
-    global_batch: int
-    simulate: int
-    prices: Path | None
-    grid: str | None
-    device_set: str | None
+_ASKED = (
+    "on",
+    "devices",
+    "goal",
+    "global_batch",
+    "simulate",
+    "prices",
+    "grid",
+    "device_set",
+    "limit",
+)
+"""What it takes of that which every task is asked."""
 
 
 def show_own(
-    context: typer.Context, asked: OwnAsked, why: str | None, framework: str | None, shown: Shown
+    context: typer.Context, target: str, asked: Asked, wanted: Wanted, shown: Shown
 ) -> None:
     """Answer where the user wants it.
 
@@ -65,10 +63,12 @@ def show_own(
                 Text("The code says itself what it trains."),
                 Text("Leave it out."),
             )
+    why, framework = wanted.why, wanted.framework
     if framework is not None:
         check_framework(framework)
     own = {name: None for name in ("devices", "global_batch") if not typed(name)}
-    question = question_of_own(**(asdict(asked) | own))
+    given: dict[str, Any] = {name: getattr(asked, name) for name in _ASKED}
+    question = question_of_own(target, **(given | own))
     lang = choose_language(shown.lang)
 
     def make() -> Explanation:

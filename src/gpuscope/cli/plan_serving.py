@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     from gpuscope.cli.explanations import Shown
+    from gpuscope.cli.plan_asked import Asked, Wanted
     from gpuscope.document.blocks import Explanation
 
 
@@ -78,22 +78,11 @@ ServedLoad = Annotated[Served, Group(_MEMBERS, Served)]
 """What is served."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServedOn:
-    """The model, and the devices that may be taken."""
-
-    model: str
-    on: str
-    devices: str
-    prices: Path | None
-    grid: str | None
-    device_set: str | None
-    simulate: int
+_OF_DEVICES = ("on", "devices", "prices", "grid", "device_set", "simulate", "limit")
+"""What serving takes of that which every task is asked."""
 
 
-def show_serving(
-    asked: ServedOn, load: Served, why: str | None, framework: str | None, shown: Shown
-) -> None:
+def show_serving(model: str, asked: Asked, load: Served, wanted: Wanted, shown: Shown) -> None:
     """Answer a question of serving where the user wants it."""
     from gpuscope.cli.explanations import show
     from gpuscope.cli.simulating import simulating
@@ -108,22 +97,25 @@ def show_serving(
     from gpuscope.program.lengths import answer_and_file
     from gpuscope.views.i18n import choose_language
 
+    framework, why = wanted.framework, wanted.why
     answer, output = answer_and_file(load.answer, shown.output)
     lang = choose_language(shown.lang)
     if framework is not None:
         check_framework(framework)
     loaded = asdict(load) | {"answer": answer}
+    given = {name: getattr(asked, name) for name in _OF_DEVICES}
     if is_sliced(asked.on):
-        refuse_of_whole_devices(why, asked.prices is not None or asked.device_set is not None)
-        kept = {name: value for name, value in asdict(asked).items() if value is not None}
-        sliced = question_of_slices(**kept, **loaded)
+        beside = (asked.prices, asked.device_set, asked.limit)
+        refuse_of_whole_devices(why, any(each is not None for each in beside))
+        kept = {name: value for name, value in given.items() if value is not None}
+        sliced = question_of_slices(model, **kept, **loaded)
 
         def make() -> Explanation:
             with simulating(shown.quiet, lang) as tell:
                 return explained_slices(search_slices(sliced, tell), framework)
 
     else:
-        question = question_of_serving(**asdict(asked), **loaded)
+        question = question_of_serving(model, **given, **loaded)
 
         def make() -> Explanation:
             with simulating(shown.quiet, lang) as tell:

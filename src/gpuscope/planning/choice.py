@@ -77,7 +77,7 @@ def choose(judged: Sequence[R], goal: str) -> tuple[R, tuple[R, ...]]:
 
     Args:
         judged: at least one, each with the goal's figure.
-        goal: one of `gpuscope.planning.types.GOALS`.
+        goal: one of `gpuscope.planning.figures.registry.goals`.
     """
     least = min(judged, key=lambda each: _order(each, goal))
     ties = tuple(sorted((j for j in judged if tied(least, j, goal)), key=lambda j: _order(j, goal)))

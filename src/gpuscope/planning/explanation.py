@@ -14,6 +14,7 @@ from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
     how_many,
+    kept,
     of_the_whole,
     out,
     simulated_step,
@@ -22,7 +23,7 @@ from gpuscope.planning.sentences import (
     tied,
     what_became,
 )
-from gpuscope.planning.types import Judged, Neighbour, Plan, Question, steps_of
+from gpuscope.planning.types import Judged, Neighbour, Plan, Question
 
 __all__ = ["assumed", "commands", "explained"]
 
@@ -55,7 +56,8 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
         InvalidValueError: `why` names nothing that a candidate has.
     """
     question, best = plan.question, plan.best
-    sections = [*_compared(plan), out(plan.rejected, _judged_of(plan))]
+    sections = [*kept(question.limits, best, question.steps), *_compared(plan)]
+    sections += [out(plan.rejected, _judged_of(plan))]
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
         sections.append(what_became(why, said, plan.rejected, _NAMES, "--why tp=4,pp=2"))
@@ -94,7 +96,7 @@ def _compared(plan: Plan) -> list[Section]:
 
 def _summary(plan: Plan) -> tuple[Text, ...]:
     best, asked = plan.best, plan.question
-    steps = steps_of(asked.tokens, asked.global_batch, asked.seq)
+    steps = asked.steps
     lines = [
         *take(best, best.candidate.cluster, best.candidate.words),
         *of_the_whole(steps, best),

@@ -8,7 +8,6 @@ from gpuscope.document.text import Text
 from gpuscope.planning.check import Checked
 from gpuscope.planning.explanation import assumed, commands
 from gpuscope.planning.sentences import of_the_whole, what_it_holds
-from gpuscope.planning.types import steps_of
 
 __all__ = ["explained_check"]
 
@@ -50,7 +49,7 @@ def _summary(checked: Checked) -> tuple[Text, ...]:
             high=Seconds(plan.high_s),
         ),
         what_it_holds(plan),
-        *of_the_whole(steps_of(asked.tokens, asked.global_batch, asked.seq), plan),
+        *of_the_whole(asked.steps, plan),
     ]
     better = checked.better
     if better is None and checked.fits:

@@ -15,7 +15,7 @@ from gpuscope.planning.question import question_of
 from gpuscope.planning.score import score
 from gpuscope.planning.search import search
 from gpuscope.planning.space import candidates
-from gpuscope.planning.types import Candidate, Plan, Question, steps_of
+from gpuscope.planning.types import Candidate, Plan, Question
 from gpuscope.program.models.registry import MODELS
 
 __all__ = ["Trainable", "explained_largest", "largest"]
@@ -56,8 +56,7 @@ class Trainable:
         """Of the whole training, simulated."""
         if self.plan is None or not self.plan.best.simulated:
             return None
-        q = self.question
-        return self.plan.best.step_s * (steps_of(q.tokens, q.global_batch, q.seq) or 1.0) / DAY_S
+        return self.plan.best.step_s * (self.question.steps or 1.0) / DAY_S
 
 
 def largest(
@@ -119,7 +118,7 @@ def _quick(name: str, asked: dict[str, Any]) -> Trainable | None:
         for n, each in enumerate(plans)
         if scores.estimate_bytes[n] <= each.cluster.device.memory_usable_bytes
     ]
-    steps = steps_of(tokens, question.global_batch, question.seq) or 1.0
+    steps = question.steps or 1.0
     return Trainable(
         question=question, quick_days=min(fitting) * steps / DAY_S if fitting else None
     )

@@ -62,7 +62,7 @@ def neighbours(
         found: every candidate, in the order of `scores`.
         scores: of all candidates.
         steps: composed steps, by place in `found`.
-        goal: one of `gpuscope.planning.types.GOALS`.
+        goal: one of `gpuscope.planning.figures.registry.goals`.
     """
     exact = {each.candidate: each for each in simulated}
     own = found.index(best.candidate)

@@ -170,7 +170,7 @@ def around(
     Args:
         judged: candidates that were simulated and fit (`Ranked` and `Simulated`).
         best: the choice.
-        goal: one of `gpuscope.planning.types.GOALS`.
+        goal: one of `gpuscope.planning.figures.registry.goals`.
         least_s: no step of the choice can be quicker; None: not known.
     """
     second = runner_up(judged, best, goal)
@@ -183,7 +183,7 @@ def runner_up(judged: Sequence[Any], best: Any, goal: str) -> Section | None:
     Args:
         judged: candidates that were simulated and fit (`Ranked` and `Simulated`).
         best: the choice.
-        goal: one of `gpuscope.planning.types.GOALS`.
+        goal: one of `gpuscope.planning.figures.registry.goals`.
     """
     others = [each for each in judged if each is not best and each.value(goal) is not None]
     mine = best.value(goal)

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuscope.document.text import Text
-from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import Cluster, parse_overrides, parse_target
 from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.dimensions.registry import refuse_lacking, tries_of
+from gpuscope.planning.figures.registry import goal_of
+from gpuscope.planning.limits import Most, capped, limits_of
 from gpuscope.planning.prices import prices_of, with_prices
-from gpuscope.planning.types import GOALS, Question, steps_of
+from gpuscope.planning.types import Question
 from gpuscope.planning.writers import WRITERS
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import find
 from gpuscope.program.models.settings import positive
 
-__all__ = ["check_goal", "clusters_of", "counts_of", "question_of", "size_of", "tokens_of"]
+__all__ = ["clusters_of", "counts_of", "question_of", "size_of", "tokens_of"]
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
@@ -40,6 +42,7 @@ def question_of(
     precision: str | Sequence[str] | None = None,
     states: str | Sequence[str] | None = None,
     offload: str | Sequence[str] | None = None,
+    limit: str | None = None,
 ) -> Question:
     """Check everything.
 
@@ -60,17 +63,19 @@ def question_of(
         precision: "bf16", "fp8" or both, "bf16,fp8".
         states: what AdamW keeps its moments in: "float32", "bf16", "8bit" or several.
         offload: "none", "cpu" (what a rank holds lies in the host's memory) or both.
+        limit: what a step (with `tokens`, all of them) may come to at most,
+            "time<7d,cost<5000usd,power<6kW,memory<60GiB".
 
     Raises:
         UnknownNameError: no such model, device, goal, grid, framework, or value of a dimension.
         UnsupportedError: a precision that no device has.
         InvalidValueError: numbers that cannot be.
     """
-    check_goal(goal)
+    goal_of(goal)
     for name, value in (("global_batch", global_batch), ("seq", seq), ("simulate", simulate)):
         positive(name, value)
-    size = size_of(model)
-    clusters = clusters_of(on, devices, prices, goal, device_set)
+    size, limits = size_of(model), limits_of(limit)
+    clusters = clusters_of(on, devices, prices, goal, device_set, limits)
     if framework is not None:
         WRITERS.get(framework)
     beside = {"precision": precision, "states": states, "offload": offload}
@@ -88,20 +93,10 @@ def question_of(
         grid=grid_factor(grid),
         tries=tuple(tries.items()),
         framework=framework,
+        limits=limits,
     )
-    steps_of(question.tokens, question.global_batch, question.seq)
+    _ = question.steps  # refused before anything is captured
     return question
-
-
-def check_goal(goal: str) -> None:
-    """Refuse a goal that is none.
-
-    Raises:
-        UnknownNameError: no such goal.
-    """
-    if goal not in GOALS:
-        goals = Text("Type one of: {names}.", names=", ".join(GOALS))
-        raise UnknownNameError(Text("goal"), goal, GOALS, goals)
 
 
 def size_of(model: str) -> TransformerSize:
@@ -127,12 +122,14 @@ def clusters_of(
     prices: Path | None = None,
     goal: str = "time",
     device_set: str | None = None,
+    limits: Sequence[Most] = (),
 ) -> tuple[Cluster, ...]:
     """Every device in every number asked for.
 
     Args:
         on, devices, prices, device_set: as `question_of` takes them.
         goal: "cost" needs the price of each.
+        limits: what they leave of a device, and need to know of it.
 
     Raises:
         UnknownNameError: no such device.
@@ -147,9 +144,8 @@ def clusters_of(
         clusters = tuple(each.with_device(each.device.replace(**changes)) for each in clusters)
     if prices is not None:
         clusters = with_prices(clusters, prices_of(prices))
-    if goal == "cost":
-        _need_price(clusters)
-    return clusters
+    goal_of(goal).needs(clusters)
+    return capped(clusters, limits)
 
 
 def counts_of(devices: str | int | Sequence[int]) -> tuple[int, ...]:
@@ -217,13 +213,3 @@ def _clusters(names: Sequence[str], counts: Sequence[int]) -> tuple[Cluster, ...
             )
         found += [parse_target(f"{count}x{name}") for count in counts]
     return tuple(found)
-
-
-def _need_price(clusters: Sequence[Cluster]) -> None:
-    for cluster in clusters:
-        if cluster.price_usd_per_hour is None:
-            raise InvalidValueError(
-                Text("The price of {device} is not known.", device=cluster.device.name),
-                Text("The goal is the least cost."),
-                Text("Give it with --prices FILE, leave that device out, or type: --goal time"),
-            )

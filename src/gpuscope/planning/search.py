@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpuscope.document.quantities import Bytes, Percent, Seconds
+from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, MissingPackageError
 from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.registry import DIMENSIONS
+from gpuscope.planning.figures.registry import FIGURES, Measured, quick_of
 from gpuscope.planning.interrupted import by_score
+from gpuscope.planning.limits import OverLimitError, broken, nothing_within, timed
 from gpuscope.planning.neighbours import neighbours
 from gpuscope.planning.recut import recut
 from gpuscope.planning.score import Scores, score
@@ -21,6 +23,7 @@ from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.space import candidates, refusal
 from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate, Judged, Plan, Question, Rejected
+from gpuscope.planning.verdicts import against_limits, beyond, left, out, quick_value, verdict
 
 __all__ = ["search"]
 
@@ -54,10 +57,13 @@ def search(question: Question, on_candidate: OnCandidate | None = None) -> Plan:
         on_candidate: told of each before it is simulated: number, how many, which.
 
     Raises:
-        DoesNotFitError: nothing fits; says what is least short.
+        DoesNotFitError: nothing fits; says what is least short. Nothing keeps every limit
+            (`OverLimitError`); says which is broken, or which two contradict each other.
     """
     try:
         return _searched(question, on_candidate)
+    except OverLimitError:
+        raise
     except DoesNotFitError as error:
         none = error
     asked = dict(question.tries)
@@ -95,8 +101,8 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
     begin = time.perf_counter()
     scores = score(question, found)
     rate = len(found) / max(1e-9, time.perf_counter() - begin)
-    order, out = _ordered(question, found, scores)
-    rejected += out
+    order, hopeless = _ordered(question, found, scores)
+    rejected += hopeless
     steps, complete = dict[int, float](), True
     try:
         if len(order) > question.simulated:
@@ -119,12 +125,15 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
     rejected += done.refused
     if judged:
         best, ties = choose(judged, question.goal)
+    elif done.complete and any(each.kind == "limit" for each in rejected):
+        tried = done.against_limits()
+        raise nothing_within(question.model, question.limits, tried, question.steps)
     elif done.complete:
         raise nothing_fits(question, rejected, found, scores)
     else:
         best = done.by_score(order)
         ties = (best,)
-    rejected += _left(found, [n for n in order if n not in done.tried], scores, steps, best)
+    rejected += [done.left(n, best) for n in order if n not in done.tried]
     return Plan(
         question=question,
         best=best,
@@ -135,7 +144,7 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
         candidates=len(found),
         scored_per_s=rate,
         complete=done.complete,
-        near=neighbours(best, (*judged, *done.full), found, scores, steps, question.goal)
+        near=neighbours(best, (*judged, *done.broken), found, scores, steps, question.goal)
         if judged
         else (),
         least_s=float(scores.least_s[found.index(best.candidate)]),
@@ -146,7 +155,7 @@ class _Simulated:
     """Candidates simulated one after another.
 
     Attributes:
-        judged, full: those that fit, and those that do not.
+        judged, broken: those that fit within the limits, and those that do not.
         refused: those that do not or cannot run, with the reason.
         tried: places of all of them.
         complete: False where it was interrupted.
@@ -163,7 +172,7 @@ class _Simulated:
         self.question, self.found, self.scores, self.steps = question, found, scores, steps
         self.simulator, self.on_candidate = Simulator(question), on_candidate
         self.judged: list[Judged] = []
-        self.full: list[Judged] = []
+        self.broken: list[Judged] = []
         self.refused: list[Rejected] = []
         self.tried: set[int] = set()
         self.complete = True
@@ -217,13 +226,37 @@ class _Simulated:
         except MissingPackageError:  # no fault of the candidate's
             raise
         except GpuscopeError as error:
-            self.refused.append(_out(candidate, "layout", error.what))
+            self.refused.append(out(candidate, "layout", error.what))
             return
-        if each.fits < self.question.certainty:
-            self.full.append(each)
-            self.refused.append(_out(candidate, "memory", _too_full(each)))
-        else:
+        refused = verdict(self.question, candidate, each)
+        if refused is None:
             self.judged.append(each)
+        else:
+            self.broken.append(each)
+            self.refused.append(refused)
+
+    def left(self, place: int, best: Judged) -> Rejected:
+        """Why a candidate was not simulated."""
+        candidate, goal = self.found[place], FIGURES.get(self.question.goal)
+        taken = best.value(goal.name)
+        least = quick_value(goal.name, candidate.cluster, float(self.scores.least_s[place]))
+        if goal.timed and taken is not None and least > taken * best.high_s / best.step_s:
+            reason = Text(
+                "At the devices' peak its {figure} of a step would be {least}; the choice's is "
+                "{taken}.",
+                figure=goal.title,
+                least=goal.shown(least),
+                taken=goal.shown(taken),
+            )
+            return out(candidate, "slower", reason)
+        peak = float(self.scores.estimate_bytes[place])
+        return left(self.question, candidate, self._quick_s(place), peak)
+
+    def against_limits(self) -> list[tuple[str, Measured]]:
+        """Each candidate that may fit, and its step."""
+        peaks = self.scores.estimate_bytes
+        scored = ((e, self._quick_s(n), float(peaks[n])) for n, e in enumerate(self.found))
+        return against_limits(scored, {each.candidate: each for each in self.broken})
 
 
 def _ordered(
@@ -231,7 +264,8 @@ def _ordered(
 ) -> tuple[list[int], list[Rejected]]:
     """What may be simulated, the best by the first score first; and what cannot fit at all."""
     places: list[int] = []
-    out: list[Rejected] = []
+    hopeless: list[Rejected] = []
+    bounds = timed(question.limits)
     for n, each in enumerate(found):
         usable = each.cluster.device.memory_usable_bytes
         if scores.least_bytes[n] > usable:
@@ -240,12 +274,18 @@ def _ordered(
                 least=Bytes(float(scores.least_bytes[n])),
                 usable=Bytes(usable),
             )
-            out.append(_out(each, "memory", states))
+            hopeless.append(out(each, "memory", states))
+            continue
+        least = quick_of(each.cluster, float(scores.least_s[n]))
+        over = broken(bounds, least, question.steps) if bounds else None
+        if over is not None:
+            at_peak = Text("At the devices' peak: {reason}", reason=over)
+            hopeless.append(out(each, "limit", at_peak))
         else:
             places.append(n)
 
     places.sort(key=lambda n: _rank(question, found, scores, n, float(scores.estimate_s[n])))
-    return places, out
+    return places, hopeless
 
 
 def _composed(
@@ -313,56 +353,8 @@ def _first_of_each(found: Sequence[Candidate], places: Sequence[int]) -> list[in
 
 def _rank(
     question: Question, found: Sequence[Candidate], scores: Scores, n: int, seconds: float
-) -> tuple[bool, float, int, int]:
-    usable = found[n].cluster.device.memory_usable_bytes
-    full = bool(scores.estimate_bytes[n] > usable)
-    return full, _scored(question, found[n], seconds), found[n].dimensions, n
-
-
-def _scored(question: Question, candidate: Candidate, seconds: float) -> float:
-    """What the goal makes small, by the quick score."""
-    if question.goal == "cost":
-        return seconds * (candidate.cluster.price_usd_per_hour or float("inf"))
-    if question.goal == "energy":
-        return seconds * candidate.plan.world_size * (candidate.cluster.device.tdp_w or 0.0)
-    return seconds
-
-
-def _left(
-    found: Sequence[Candidate],
-    places: Sequence[int],
-    scores: Scores,
-    steps: Mapping[int, float],
-    best: Judged,
-) -> list[Rejected]:
-    """Why what was not simulated was not."""
-    out = []
-    for n in places:
-        least = float(scores.least_s[n])
-        if least > best.high_s:
-            reason = Text(
-                "Its arithmetic alone takes {least} at the peak; the choice's step takes {step}.",
-                least=Seconds(least),
-                step=Seconds(best.step_s),
-            )
-            out.append(_out(found[n], "slower", reason))
-        else:
-            reason = Text(
-                "Not simulated: the quick score, {estimate} a step, has others before it.",
-                estimate=Seconds(steps.get(n, float(scores.estimate_s[n]))),
-            )
-            out.append(_out(found[n], "not_simulated", reason))
-    return out
-
-
-def _out(candidate: Candidate, kind: str, reason: str) -> Rejected:
-    return Rejected(f"{candidate.cluster.name}: {candidate.words}", kind, reason)
-
-
-def _too_full(judged: Judged) -> Text:
-    return Text(
-        "Its fullest rank takes {peak} of {usable}: {fits} likely to fit.",
-        peak=Bytes(judged.peak_bytes),
-        usable=Bytes(judged.usable_bytes),
-        fits=Percent(judged.fits),
-    )
+) -> tuple[bool, float, float, int, int]:
+    cluster = found[n].cluster
+    full = bool(scores.estimate_bytes[n] > cluster.device.memory_usable_bytes)
+    value = quick_value(question.goal, cluster, seconds)
+    return full, beyond(question, cluster, seconds), value, found[n].dimensions, n

@@ -11,6 +11,8 @@ from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Cluster
+from gpuscope.planning.figures.registry import Measured
+from gpuscope.planning.limits import Most
 from gpuscope.planning.prices import told
 from gpuscope.planning.types import Rejected, Simulated, counted
 
@@ -18,6 +20,7 @@ __all__ = [
     "PEAK",
     "bound_to",
     "how_many",
+    "kept",
     "of_the_whole",
     "out",
     "simulated_step",
@@ -37,6 +40,7 @@ _KINDS = {
     "layout": Text("cannot be split so"),
     "framework": Text("the framework cannot start it"),
     "memory": Text("does not fit"),
+    "limit": Text("breaks a limit"),
     "slower": Text("slower even at the device's peak"),
     "overloaded": Text("cannot keep up"),
     "not_simulated": Text("others had the better quick score"),
@@ -104,6 +108,22 @@ def of_the_whole(steps: float | None, each: Simulated) -> tuple[Text, ...]:
     return (
         Text("All {steps} steps take {days} days and {usd}.", **taken, usd=Usd(steps * each.usd)),
     )
+
+
+def kept(limits: Sequence[Most], each: Measured, steps: float | None) -> tuple[Section, ...]:
+    """What the choice comes to beside each most; nothing where none was asked for."""
+    rows: list[tuple[Cell, ...]] = []
+    for most in limits:
+        value = most.figure.of(each, steps or 1.0)
+        if value is not None:  # what caps a device is told with its memory
+            told = Text("{value}", value=most.figure.shown(value))
+            rows.append((most.figure.title, told, most.written))
+    if not rows:
+        return ()
+    columns = (Column(Text("figure")), Column(Text("the choice's")), Column(Text("limit")))
+    note = Text("Of a step.") if steps is None else Text("Of all steps.")
+    return (Section(Text("Limits"), (Table(Text("What was asked for"), columns, tuple(rows),
+                                           note=note),)),)  # fmt: skip
 
 
 def tied(ties: Sequence[Simulated], complete: bool) -> tuple[Text, ...]:

@@ -12,12 +12,13 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
 from gpuscope.planning.dimensions.registry import Choices, applied
+from gpuscope.planning.figures.registry import FIGURES
+from gpuscope.planning.limits import Most
 from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.types import Category
 
 __all__ = [
-    "GOALS",
     "Candidate",
     "Judged",
     "Neighbour",
@@ -27,8 +28,6 @@ __all__ = [
     "Simulated",
     "counted",
 ]
-
-GOALS = ("time", "cost", "energy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ class Question:
         clusters: every device and number of devices that may be taken.
         global_batch: sequences of a step of the whole job.
         seq: tokens of a sequence.
-        goal: one of `GOALS`.
+        goal: one of `gpuscope.planning.figures.registry.goals`.
         tokens: of the whole training; None: one step is what counts.
         certainty: least probability to fit.
         simulated: how many candidates are simulated.
@@ -49,6 +48,7 @@ class Question:
         tries: values of `gpuscope.planning.dimensions` that were asked for; of others the usual one
             is tried.
         framework: only what this one can start is a candidate; None: anything.
+        limits: what the whole may come to at most.
     """
 
     model: str
@@ -63,6 +63,12 @@ class Question:
     grid: GridFactor = WORLD
     tries: tuple[tuple[str, tuple[str, ...]], ...] = ()
     framework: str | None = None
+    limits: tuple[Most, ...] = ()
+
+    @property
+    def steps(self) -> float | None:
+        """Of the whole training; None where its tokens were not said."""
+        return steps_of(self.tokens, self.global_batch, self.seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ class Rejected:
 
     Attributes:
         words: what it was: "h200 x 8: tp 3".
-        kind: a stable word: "layout", "memory", "slower", "not_simulated".
+        kind: a stable word: "layout", "memory", "limit", "slower", "not_simulated".
         reason: a `Text` with the number that ruled it out.
     """
 
@@ -185,7 +191,7 @@ class Simulated:
 
     def value(self, goal: str) -> float | None:
         """What the goal makes small: seconds, dollars or joules of a step."""
-        return {"time": self.step_s, "cost": self.usd, "energy": self.energy_j}[goal]
+        return FIGURES.get(goal).of(self, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

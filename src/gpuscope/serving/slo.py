@@ -31,9 +31,11 @@ def parse_slo(text: str) -> tuple[Limit, ...]:
     """Read limits separated by commas.
 
     Raises:
-        InvalidValueError: something else; a number without a unit too (seconds? milliseconds?).
+        InvalidValueError: something else; a number without a unit too (seconds? milliseconds?); two
+            limits of one metric.
     """
     found = []
+    said: dict[str, str] = {}
     for part in text.lower().replace(" ", "").split(","):
         match = _ONE.match(part)
         if match is None or float(match[2]) <= 0:
@@ -42,5 +44,12 @@ def parse_slo(text: str) -> tuple[Limit, ...]:
                 Text("A limit is ttft, tpot or e2e, '<', and a time with its unit."),
                 Text('Type: --slo "ttft<500ms,tpot<30ms"'),
             )
+        if match[1] in said:
+            raise InvalidValueError(
+                Text("{first} and {second} limit the same.", first=said[match[1]], second=part),
+                "",
+                Text("Leave one of them out."),
+            )
+        said[match[1]] = part
         found.append(Limit(match[1], float(match[2]) * _UNIT_S[match[3]]))
     return tuple(found)

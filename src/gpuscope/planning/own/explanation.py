@@ -13,6 +13,7 @@ from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
     how_many,
+    kept,
     out,
     simulated_step,
     starts,
@@ -52,7 +53,7 @@ def explained_own(
     """
     question, best = plan.question, plan.best
     note = how_many(plan.candidates, len(plan.judged))
-    sections = [*_compared(plan), out(plan.rejected, note)]
+    sections = [*kept(question.limits, best, None), *_compared(plan), out(plan.rejected, note)]
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
         sections.append(what_became(why, said, plan.rejected, _NAMES, "--why fsdp,batch=8"))

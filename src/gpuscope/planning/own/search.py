@@ -10,18 +10,20 @@ from math import log
 from pathlib import Path
 from typing import NoReturn
 
-from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
 from gpuscope.hardware import Cluster, parse_target
 from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.choice import choose, undominated
+from gpuscope.planning.figures.registry import goal_of, goals
 from gpuscope.planning.interrupted import by_score
+from gpuscope.planning.limits import limits_of, nothing_within
 from gpuscope.planning.own.score import WRAPS, Effects, effects_of
 from gpuscope.planning.own.simulate import Quick, Simulator
 from gpuscope.planning.own.types import Changed, OwnPlan, OwnQuestion, Weighed
-from gpuscope.planning.question import check_goal, clusters_of
-from gpuscope.planning.types import GOALS, Rejected
+from gpuscope.planning.question import clusters_of
+from gpuscope.planning.types import Rejected
+from gpuscope.planning.verdicts import against_limits, beyond, left, out, quick_value, verdict
 from gpuscope.program.models.settings import positive
 
 __all__ = ["candidates", "question_of_own", "search_own"]
@@ -52,6 +54,7 @@ def question_of_own(
     prices: Path | None = None,
     grid: str | None = None,
     device_set: str | None = None,
+    limit: str | None = None,
 ) -> OwnQuestion:
     """Check everything.
 
@@ -62,6 +65,7 @@ def question_of_own(
         global_batch: samples of a step of the whole job; None: any.
         goal, simulate, prices, grid, device_set: as `gpuscope.planning.question.question_of` takes
             them.
+        limit: what a step of the whole job may come to at most: "time<2s,power<5kW".
 
     Raises:
         InputFileError, UnknownNameError: no such file, function, device or goal.
@@ -69,10 +73,11 @@ def question_of_own(
     """
     from gpuscope.program.workload import check_name
 
-    check_goal(goal)
+    goal_of(goal)
     positive("simulate", simulate)
     positive("global_batch", global_batch)
     check_name(target)
+    limits = limits_of(limit)
     names = [n.strip() for n in on.split(",") if n.strip()] if isinstance(on, str) else list(on)
     clusters: list[Cluster] = []
     for name in names:
@@ -80,7 +85,7 @@ def question_of_own(
         count: str | int | Sequence[int] = 1 if devices is None else devices
         if asked.n_devices > 1 and devices is None:
             name, count = asked.device.id, asked.n_devices
-        clusters += clusters_of(name, count, prices, goal, device_set)
+        clusters += clusters_of(name, count, prices, goal, device_set, limits)
     if not clusters:
         raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
     return OwnQuestion(
@@ -90,6 +95,7 @@ def question_of_own(
         global_batch=global_batch,
         simulated=simulate,
         grid=grid_factor(grid),
+        limits=limits,
     )
 
 
@@ -105,7 +111,8 @@ def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -
 
     Raises:
         GpuscopeError: the code as it stands cannot be captured.
-        DoesNotFitError: nothing fits; says what is least short.
+        DoesNotFitError: nothing fits; says what is least short. Nothing keeps every limit
+            (`OverLimitError`).
     """
     simulator = Simulator(question)
     effects = effects_of(simulator, on_candidate)
@@ -128,19 +135,27 @@ def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -
         with suppress(KeyboardInterrupt):  # the answer stands without it
             before = simulator.judge(Changed(best.candidate.cluster, "", own, (), own), 0.0)
         done.complete = done.complete and before is not None
+    elif done.complete and done.over:
+        scored = ((e, q.step_s, q.peak_bytes) for e, q in zip(found, scores, strict=True))
+        tried = against_limits(scored, {each.candidate: each for each in done.over})
+        raise nothing_within(question.target, question.limits, tried, None)
     elif done.complete:
         _nothing_fits(question, done.rejected)
     else:
         best = _by_score(found, scores, order, done)
         ties = (best,)
-    left = [_not_simulated(found[n], scores[n]) for n in range(len(found)) if n not in done.tried]
+    others = [
+        left(question, found[n], scores[n].step_s, scores[n].peak_bytes)
+        for n in range(len(found))
+        if n not in done.tried
+    ]
     return OwnPlan(
         question=question,
         best=best,
         ties=ties,
-        front=undominated(done.judged, lambda e: tuple(e.value(goal) for goal in GOALS)),
+        front=undominated(done.judged, lambda e: tuple(e.value(goal) for goal in goals())),
         judged=tuple(done.judged),
-        rejected=(*effects.out, *done.rejected, *left),
+        rejected=(*effects.out, *done.rejected, *others),
         before=before,
         candidates=len(found),
         complete=done.complete,
@@ -212,9 +227,17 @@ def _sets(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 @dataclass(slots=True)
 class _Done:
-    """What was simulated so far: what fits, what is out, places of all, whether none is left."""
+    """What was simulated so far.
+
+    Attributes:
+        judged, over: what fits within the limits, and what fits and breaks one.
+        rejected: all that are out.
+        tried: places of all.
+        complete: whether it was not interrupted.
+    """
 
     judged: list[Weighed] = field(default_factory=list)
+    over: list[Weighed] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     tried: set[int] = field(default_factory=set)
     complete: bool = True
@@ -243,13 +266,16 @@ def _simulate(
             each = simulator.judge(found[n], scores[n].step_s)
         except GpuscopeError as error:
             done.tried.add(n)
-            done.rejected.append(_out(found[n], "layout", error.what))
+            done.rejected.append(out(found[n], "layout", error.what))
             continue
         done.tried.add(n)
-        if each.fits < question.certainty:
-            done.rejected.append(_out(each.candidate, "memory", _too_full(each)))
-        else:
+        refused = verdict(question, each.candidate, each)
+        if refused is None:
             done.judged.append(each)
+            continue
+        done.rejected.append(refused)
+        if refused.kind == "limit":
+            done.over.append(each)
 
 
 def _by_score(
@@ -270,15 +296,12 @@ def _by_score(
 def _order(question: OwnQuestion, found: Sequence[Changed], scores: Sequence[Quick]) -> list[int]:
     """Which to simulate: the best of each cluster and sharing first, then all others."""
 
-    def rank(n: int) -> tuple[bool, int, int]:
+    def rank(n: int) -> tuple[bool, float, int, int]:
         each, usable = found[n], found[n].cluster.device.memory_usable_bytes
-        seconds = scores[n].step_s / each.samples
-        if question.goal == "cost":
-            seconds *= each.cluster.price_usd_per_hour or float("inf")
-        if question.goal == "energy":
-            seconds *= each.devices * (each.cluster.device.tdp_w or 0.0)
-        alike = round(log(max(seconds, 1e-12)) / ALIKE)
-        return scores[n].peak_bytes > usable, alike, each.dimensions
+        value = quick_value(question.goal, each.cluster, scores[n].step_s) / each.samples
+        alike = round(log(min(max(value, 1e-12), 1e300)) / ALIKE)
+        over = beyond(question, each.cluster, scores[n].step_s)
+        return scores[n].peak_bytes > usable, over, alike, each.dimensions
 
     hopeful = [
         n
@@ -289,35 +312,6 @@ def _order(question: OwnQuestion, found: Sequence[Changed], scores: Sequence[Qui
     first = {(found[n].cluster, found[n].share): n for n in reversed(ordered)}
     begin = sorted(first.values(), key=rank)
     return begin + [n for n in ordered if n not in begin]
-
-
-def _out(candidate: Changed, kind: str, reason: str) -> Rejected:
-    return Rejected(f"{candidate.cluster.name}: {candidate.words}", kind, reason)
-
-
-def _not_simulated(each: Changed, score: Quick) -> Rejected:
-    usable = each.cluster.device.memory_usable_bytes
-    if score.peak_bytes > HOPELESS * usable:
-        reason = Text(
-            "By the quick score it takes {peak} of {usable}.",
-            peak=Bytes(score.peak_bytes),
-            usable=Bytes(usable),
-        )
-        return _out(each, "memory", reason)
-    reason = Text(
-        "Not simulated: the quick score, {estimate} a step, has others before it.",
-        estimate=Seconds(score.step_s),
-    )
-    return _out(each, "not_simulated", reason)
-
-
-def _too_full(judged: Weighed) -> Text:
-    return Text(
-        "Its fullest rank takes {peak} of {usable}: {fits} likely to fit.",
-        peak=Bytes(judged.peak_bytes),
-        usable=Bytes(judged.usable_bytes),
-        fits=Percent(judged.fits),
-    )
 
 
 def _nothing_fits(question: OwnQuestion, rejected: Sequence[Rejected]) -> NoReturn:

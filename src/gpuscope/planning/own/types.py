@@ -10,6 +10,7 @@ from gpuscope.document.printable import short_repr
 from gpuscope.document.quantities import Seconds
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
+from gpuscope.planning.limits import Most
 from gpuscope.planning.types import Rejected, Simulated, counted
 
 __all__ = ["Changed", "OwnPlan", "OwnQuestion", "Weighed"]
@@ -22,11 +23,12 @@ class OwnQuestion:
     Attributes:
         target: "train.py:build" or a script.
         clusters: every device and number of devices that may be taken.
-        goal: one of `gpuscope.planning.types.GOALS`, of a sample.
+        goal: one of `gpuscope.planning.figures.registry.goals`, of a sample.
         global_batch: samples of a step of the whole job; None: any.
         certainty: least probability to fit.
         simulated: how many candidates are simulated.
         grid: what the electricity brings about.
+        limits: what a step of the whole job may come to at most.
     """
 
     target: str
@@ -36,6 +38,11 @@ class OwnQuestion:
     certainty: float = 0.95
     simulated: int = 8
     grid: GridFactor = WORLD
+    limits: tuple[Most, ...] = ()
+
+    @property
+    def steps(self) -> None:
+        """How many the code takes is not known."""
 
 
 @dataclass(frozen=True, slots=True)

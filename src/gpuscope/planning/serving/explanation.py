@@ -9,6 +9,7 @@ from math import exp
 from gpuscope.document.blocks import Axis, Cell, Column, Explanation, Mark, Section, Table
 from gpuscope.document.quantities import Joules, Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
+from gpuscope.planning.limits import broken
 from gpuscope.planning.outlook import SIGMAS, against, amount, factor_of
 from gpuscope.planning.sentences import bound_to, out, starts, tied, what_became
 from gpuscope.planning.serving.launch import launch_line
@@ -122,7 +123,28 @@ def _summary(plan: ServingPlan) -> tuple[Text, ...]:
         )
     else:
         lines.append(Text("None of these can serve that many requests: ask for more devices."))
+    lines += _contradicted(plan)
     return (*lines, *_energy(plan, best or nearest), *tied((), plan.complete))
+
+
+def _contradicted(plan: ServingPlan) -> tuple[Text, ...]:
+    """Latencies and a limit that cannot be kept together."""
+    each, asked = plan.beyond, plan.question
+    if each is None:
+        return ()
+    slo = ", ".join(f"{limit.metric}<{limit.seconds:g}s" for limit in asked.limits)
+    why = broken(asked.within, asked.of_a_million(each), None, known=True) or ""
+    return (
+        Text(
+            "{slo} and {limits} contradict each other: what keeps the one is {cluster}: {plan}. "
+            "{why}",
+            slo=slo,
+            limits=", ".join(most.written for most in asked.within),
+            cluster=each.choice.cluster.name,
+            plan=each.choice.words,
+            why=why,
+        ),
+    )
 
 
 def _energy(plan: ServingPlan, taken: Offered | None) -> tuple[Text, ...]:

@@ -14,6 +14,7 @@ from gpuscope.hardware import Cluster, Device
 from gpuscope.hardware.grid import grid_factor
 from gpuscope.hardware.shares import error_factor
 from gpuscope.planning.choice import undominated
+from gpuscope.planning.limits import Most, broken, limits_of, nothing_within
 from gpuscope.planning.question import clusters_of, size_of
 from gpuscope.planning.serving.steady import (
     ERROR,
@@ -65,6 +66,7 @@ def question_of_serving(
     device_set: str | None = None,
     users: int | None = None,
     speed: float | None = None,
+    limit: str | None = None,
 ) -> ServingQuestion:
     """Check everything.
 
@@ -80,6 +82,8 @@ def question_of_serving(
         simulate: how many candidates are simulated.
         users, speed: in place of `rate`: so many users who read at once, at so many tokens a
             second each (`at_once`).
+        limit: what a million answer tokens may come to at most, and power and memory:
+            "cost<2usd,power<6kW,memory<60GiB".
 
     Raises:
         UnknownNameError, InvalidValueError, UnsupportedError: as there.
@@ -95,10 +99,11 @@ def question_of_serving(
             Text("Type for example: --rate 6"),
         )
     profile_of(engine)
+    within = _within(limit)
     return ServingQuestion(
         model=model,
         size=size_of(model),
-        clusters=clusters_of(on, devices, prices, device_set=device_set),
+        clusters=clusters_of(on, devices, prices, device_set=device_set, limits=within),
         engine=engine,
         prompt=max(1, round(parse_lengths(input).mean)),
         answer=mean,
@@ -108,7 +113,25 @@ def question_of_serving(
         kv_dtypes=_words(kv_dtype),
         simulated=simulate,
         grid=grid_factor(grid),
+        within=within,
     )
+
+
+def _within(limit: str | None) -> tuple[Most, ...]:
+    """What was asked for beside latencies.
+
+    Raises:
+        InvalidValueError: a limit of time, which a latency has.
+    """
+    found = limits_of(limit)
+    for most in found:
+        if most.figure.name == "time":
+            raise InvalidValueError(
+                Text("{limit} belongs to trainings.", limit=most.written),
+                Text("A request's times are limited by --slo."),
+                Text('Type for example: --slo "ttft<1s,tpot<20ms"'),
+            )
+    return found
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -125,22 +148,20 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
         on_choice: told of each before it is simulated: number, how many, which.
 
     Raises:
-        DoesNotFitError: the model fits on none of the devices.
+        DoesNotFitError: the model fits on none of the devices. Nothing that keeps up keeps every
+            limit (`OverLimitError`).
     """
-    offered, rejected, complete = _offered(question)
-    judged: list[Offered] = []
-    for number, each in enumerate(offered[: question.simulated if complete else 0], start=1):
-        try:
-            if on_choice:
-                on_choice(number, question.simulated, each.choice)
-            judged.append(simulated(question, each))
-        except KeyboardInterrupt:
-            complete = False
-            break
+    offered, over, rejected, complete = _offered(question)
+    judged, beyond, complete = _judged(question, offered if complete else (), complete, on_choice)
     told = judged if judged or complete else offered[:1]
     if not told and not complete:
         raise KeyboardInterrupt
-    left = offered[len(told) :]
+    over += beyond
+    if over and not told:
+        tried = [(_name(each.choice), question.of_a_million(each)) for each in over]
+        raise nothing_within(question.model, question.within, tried, None)
+    rejected += [_beyond(question, each) for each in over]
+    left = offered[len(told) + len(beyond) :]
     rejected += [Rejected(_name(each.choice), "not_simulated", _left(each)) for each in left]
     judged.sort(key=lambda each: _order(question, each))
     sure = [each for each in told if each.feasible >= question.certainty]
@@ -149,6 +170,7 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
     )
     if sure and sure[0] not in front:  # the simplest of a tie may be beaten by next to nothing
         front = tuple(sorted((sure[0], *front), key=lambda e: e.usd_per_million or 0.0))
+    otherwise = [each for each in over if each.feasible >= question.certainty]
     return ServingPlan(
         question=question,
         best=sure[0] if sure else None,
@@ -157,18 +179,48 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
         front=front,
         judged=tuple(judged),
         rejected=tuple(rejected),
-        candidates=len(offered) + len(rejected) - len(left),
+        candidates=len(offered) + len(rejected) - len(left) - len(beyond),
         complete=complete,
+        beyond=None if sure or not otherwise else min(otherwise, key=lambda e: _order(question, e)),
     )
 
 
-def _offered(question: ServingQuestion) -> tuple[list[Offered], list[Rejected], bool]:
-    """What can keep up by the quick score, the best first; what is out; whether all were scored.
+def _judged(
+    question: ServingQuestion,
+    offered: Sequence[Offered],
+    complete: bool,
+    on_choice: OnChoice | None,
+) -> tuple[list[Offered], list[Offered], bool]:
+    """The best simulated: those within the limits, those beyond, and whether all were."""
+    judged, beyond = list[Offered](), list[Offered]()
+    for number, each in enumerate(offered[: question.simulated], start=1):
+        try:
+            if on_choice:
+                on_choice(number, question.simulated, each.choice)
+            found = simulated(question, each)
+        except KeyboardInterrupt:
+            return judged, beyond, False
+        over = broken(question.within, question.of_a_million(found), None)
+        (judged if over is None else beyond).append(found)
+    return judged, beyond, complete
+
+
+def _beyond(question: ServingQuestion, each: Offered) -> Rejected:
+    """What breaks a limit, with the figure that does."""
+    why = broken(question.within, question.of_a_million(each), None, known=not each.simulated)
+    return Rejected(_name(each.choice), "limit", why or "")
+
+
+def _offered(
+    question: ServingQuestion,
+) -> tuple[list[Offered], list[Offered], list[Rejected], bool]:
+    """What can keep up by the quick score, the best first, and what does beyond a limit; what is
+    out; whether all were scored.
 
     Raises:
         DoesNotFitError: the model fits on none of the devices.
     """
-    offered: list[Offered] = []
+    offered, over = list[Offered](), list[Offered]()
     rejected: list[Rejected] = []
     why: GpuscopeError | None = None
     complete = True
@@ -186,16 +238,18 @@ def _offered(question: ServingQuestion) -> tuple[list[Offered], list[Rejected], 
         if each.headroom < 1:
             rejected.append(Rejected(_name(choice), "overloaded", _overloaded(question, each)))
         else:
-            offered.append(each)
+            known = question.of_a_million(each)
+            beyond = broken(question.within, known, None, known=True)
+            (offered if beyond is None else over).append(each)
     if (
         complete
-        and not offered
+        and not (offered or over)
         and why is not None
         and all(r.kind != "overloaded" for r in rejected)
     ):
         raise why
     ordered = sorted(offered, key=lambda each: _order(question, each))
-    return _each_layout_first(ordered), rejected, complete
+    return _each_layout_first(ordered), over, rejected, complete
 
 
 def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:

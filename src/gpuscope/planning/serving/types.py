@@ -10,6 +10,8 @@ from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
+from gpuscope.planning.figures.registry import Quick
+from gpuscope.planning.limits import Most
 from gpuscope.planning.types import Rejected, counted
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.slo import Limit
@@ -29,6 +31,7 @@ class ServingQuestion:
         prompt, answer: tokens of a request.
         rate_per_s: requests each second that have to be served.
         limits: what is promised; () is nothing but to keep up.
+        within: what a million answer tokens may come to at most.
         dtypes, kv_dtypes: of the weights, and of keys and values, that may be taken.
         certainty: least probability to keep up and to keep every limit.
         simulated: how many candidates are simulated.
@@ -48,6 +51,16 @@ class ServingQuestion:
     certainty: float = 0.8
     simulated: int = 3
     grid: GridFactor = WORLD
+    within: tuple[Most, ...] = ()
+
+    def of_a_million(self, each: Offered) -> Quick:
+        """What a million answer tokens come to: seconds at the rate, dollars, joules."""
+        token_j = each.energy_per_token_j
+        return Quick(
+            1e6 / (self.rate_per_s * self.answer),
+            each.usd_per_million,
+            None if token_j is None else 1e6 * token_j,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +139,7 @@ class ServingPlan:
         candidates: how many were scored.
         complete: False where it was interrupted: the best so far, by the quick score where
             `judged` is empty.
+        beyond: where none keeps every latency: what does, and breaks a limit of cost or power.
     """
 
     question: ServingQuestion
@@ -137,6 +151,7 @@ class ServingPlan:
     rejected: tuple[Rejected, ...]
     candidates: int
     complete: bool = True
+    beyond: Offered | None = None
 
     def __repr__(self) -> str:
         taken = self.best or self.nearest

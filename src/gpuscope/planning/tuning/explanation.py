@@ -13,6 +13,7 @@ from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
     how_many,
+    kept,
     of_the_whole,
     out,
     simulated_step,
@@ -22,7 +23,6 @@ from gpuscope.planning.sentences import (
     what_it_holds,
 )
 from gpuscope.planning.tuning.types import Shortfall, TuningPlan, TuningQuestion, Weighed
-from gpuscope.planning.types import steps_of
 
 __all__ = ["explained_tuning"]
 
@@ -68,7 +68,9 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
     """
     question = plan.question
     shown = plan.best or next(iter(plan.short), None)
-    sections = []
+    sections: list[Section] = []
+    if plan.best is not None:
+        sections += kept(question.limits, plan.best, question.steps)
     if plan.judged:
         ordered = sorted(plan.judged, key=lambda each: each.value(question.goal) or 0.0)
         sections.append(Section(Text("What fits"), (_table(plan, ordered),)))
@@ -125,7 +127,7 @@ def _summary(plan: TuningPlan) -> tuple[Text, ...]:
     best, asked = plan.best, plan.question
     if best is None:
         return _nothing_fits(plan)
-    steps = steps_of(asked.tokens, asked.global_batch, asked.example_tokens)
+    steps = asked.steps
     if not best.simulated:
         return (*take(best, best.candidate.cluster, best.candidate.words), *tied((), False))
     lines = [

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError
 from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.choice import choose, front
+from gpuscope.planning.figures.registry import goal_of
 from gpuscope.planning.interrupted import by_score
-from gpuscope.planning.question import check_goal, clusters_of, size_of
+from gpuscope.planning.limits import limits_of, nothing_within
+from gpuscope.planning.question import clusters_of, size_of
 from gpuscope.planning.simulate import probability_to_fit
 from gpuscope.planning.tuning.nearest import would_fit
 from gpuscope.planning.tuning.score import Estimate, estimate
 from gpuscope.planning.tuning.simulate import Simulator
 from gpuscope.planning.tuning.space import candidates
 from gpuscope.planning.tuning.types import Shortfall, Tuned, TuningPlan, TuningQuestion, Weighed
-from gpuscope.planning.types import Rejected, steps_of
+from gpuscope.planning.types import Rejected
+from gpuscope.planning.verdicts import against_limits, beyond, left, out, quick_value, verdict
 from gpuscope.program.models.rows import PACKINGS, lengths_of
 from gpuscope.program.models.settings import positive
 from gpuscope.program.models.tuning import METHODS, projections_of
@@ -50,6 +53,7 @@ def question_of_tuning(
     device_set: str | None = None,
     lengths: str | None = None,
     packing: str | None = None,
+    limit: str | None = None,
 ) -> TuningQuestion:
     """Check everything; arguments as `gpuscope.planning.question.question_of`, and:
 
@@ -64,7 +68,7 @@ def question_of_tuning(
     Raises:
         UnknownNameError, InvalidValueError, UnsupportedError: as there.
     """
-    check_goal(goal)
+    goal_of(goal)
     for name, value in (
         ("global_batch", global_batch),
         ("seq", seq),
@@ -73,12 +77,11 @@ def question_of_tuning(
     ):
         positive(name, value)
     methods = _named(Text("method"), method, METHODS)
-    packings = _packings(lengths, packing)
-    steps_of(tokens, global_batch, seq)  # refused before anything is captured
-    return TuningQuestion(
+    packings, limits = _packings(lengths, packing), limits_of(limit)
+    question = TuningQuestion(
         model=model,
         size=size_of(model),
-        clusters=clusters_of(on, devices, prices, goal, device_set),
+        clusters=clusters_of(on, devices, prices, goal, device_set, limits),
         methods=methods,
         rank=rank,
         targets=projections_of(targets),
@@ -90,7 +93,10 @@ def question_of_tuning(
         grid=grid_factor(grid),
         lengths=() if lengths is None else lengths_of(lengths),
         packings=packings,
+        limits=limits,
     )
+    _ = question.steps  # refused before anything is captured
+    return question
 
 
 def _named(what: Text, text: str, known: Sequence[str]) -> tuple[str, ...]:
@@ -135,15 +141,29 @@ def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = N
     Args:
         question: what `question_of_tuning` gave.
         on_candidate: told of each before it is simulated: number, how many, which.
+
+    Raises:
+        OverLimitError: nothing that fits keeps every limit.
     """
     found, rejected = candidates(question)
     scores = {each: estimate(question.size, question.seq, each) for each in found}
     order = _ordered(question, found, scores)
     simulator = Simulator(question)
-    judged, short, refused, stopped = _simulated(question, simulator, order, scores, on_candidate)
-    rejected += refused
-    done = {each.candidate for each in (*judged, *short)} | ({stopped} if stopped else set())
-    rejected += _left(found, scores, done, {each.words for each in rejected})
+    done = _simulated(question, simulator, order, scores, on_candidate)
+    judged, short, stopped = done.judged, done.short, done.stopped
+    rejected += done.rejected
+    if done.over and not judged and not stopped:
+        scored = ((each, scores[each].step_s, scores[each].peak_bytes) for each in found)
+        exact = {each.candidate: each for each in (*done.over, *short)}
+        tried = against_limits(scored, exact)
+        raise nothing_within(question.model, question.limits, tried, question.steps)
+    known = {each.words for each in rejected}
+    known |= {_name(each.candidate) for each in judged} | ({_name(stopped)} if stopped else set())
+    rejected += [
+        left(question, each, scores[each].step_s, scores[each].peak_bytes)
+        for each in found
+        if _name(each) not in known
+    ]
     best, ties = choose(judged, question.goal) if judged else (None, ())
     if stopped and not judged:
         quick = scores[stopped]
@@ -172,36 +192,55 @@ def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = N
     )
 
 
+@dataclass(slots=True)
+class _Done:
+    """What was simulated.
+
+    Attributes:
+        judged, short, over: what fits within the limits, does not fit, breaks a limit.
+        rejected: all that are out.
+        stopped: at which it was interrupted; None where it was not.
+    """
+
+    judged: list[Weighed] = field(default_factory=list)
+    short: list[Weighed] = field(default_factory=list)
+    over: list[Weighed] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    stopped: Tuned | None = None
+
+
 def _simulated(
     question: TuningQuestion,
     simulator: Simulator,
     order: Sequence[Tuned],
     scores: dict[Tuned, Estimate],
     on_candidate: OnCandidate | None,
-) -> tuple[list[Weighed], list[Weighed], list[Rejected], Tuned | None]:
-    """What fits, what does not, what is out, and at which it was interrupted."""
-    judged, short, out = list[Weighed](), list[Weighed](), list[Rejected]()
+) -> _Done:
+    """The best by the quick score, simulated."""
+    done = _Done()
     for tried, each in enumerate(order):
-        if len(judged) == question.simulated or tried == 2 * question.simulated:
+        if len(done.judged) == question.simulated or tried == 2 * question.simulated:
             break
         hopeless = scores[each].peak_bytes > HOPELESS * each.cluster.device.memory_usable_bytes
-        if hopeless and (short or judged):
+        if hopeless and (done.short or done.judged):
             break  # all that follow are fuller
         try:
             if on_candidate:
-                on_candidate(len(judged) + 1, question.simulated, each)
+                on_candidate(len(done.judged) + 1, question.simulated, each)
             weighed = simulator.judge(each)
         except KeyboardInterrupt:
-            return judged, short, out, each
+            done.stopped = each
+            break
         except GpuscopeError as error:
-            out.append(Rejected(_name(each), "layout", error.what))
+            done.rejected.append(out(each, "layout", error.what))
             continue
-        if weighed.fits < question.certainty:
-            short.append(weighed)
-            out.append(Rejected(_name(each), "memory", _too_full(weighed)))
+        refused = verdict(question, each, weighed)
+        if refused is None:
+            done.judged.append(weighed)
         else:
-            judged.append(weighed)
-    return judged, short, out, None
+            done.rejected.append(refused)
+            (done.short if refused.kind == "memory" else done.over).append(weighed)
+    return done
 
 
 def _ordered(
@@ -209,11 +248,12 @@ def _ordered(
 ) -> list[Tuned]:
     """What is likely to fit first, the best of each method, packing and device before others."""
 
-    def rank(each: Tuned) -> tuple[bool, float, int]:
+    def rank(each: Tuned) -> tuple[bool, float, float, int]:
         score, usable = scores[each], each.cluster.device.memory_usable_bytes
         unlikely = probability_to_fit(score.peak_bytes, usable) < question.certainty
-        value = score.peak_bytes / usable if unlikely else _value(question, each, score.step_s)
-        return unlikely, value, each.dimensions
+        over = beyond(question, each.cluster, score.step_s)
+        value = quick_value(question.goal, each.cluster, score.step_s)
+        return unlikely, over, score.peak_bytes / usable if unlikely else value, each.dimensions
 
     ordered = sorted(found, key=rank)
     first: dict[object, Tuned] = {}
@@ -225,48 +265,5 @@ def _ordered(
     return heads + [each for each in ordered if each not in heads]
 
 
-def _value(question: TuningQuestion, each: Tuned, step_s: float) -> float:
-    """What the goal makes small, by the quick score."""
-    if question.goal == "cost":
-        return step_s * (each.cluster.price_usd_per_hour or float("inf"))
-    if question.goal == "energy":
-        return step_s * each.devices * (each.cluster.device.tdp_w or 0.0)
-    return step_s
-
-
-def _left(
-    found: Sequence[Tuned], scores: dict[Tuned, Estimate], done: set[Tuned], out: set[str]
-) -> list[Rejected]:
-    """Why what was not simulated was not."""
-    left = []
-    for each in found:
-        if each in done or _name(each) in out:
-            continue
-        score, usable = scores[each], each.cluster.device.memory_usable_bytes
-        if score.peak_bytes > usable:
-            reason = Text(
-                "By the quick score its fullest rank takes {peak} of {usable}.",
-                peak=Bytes(score.peak_bytes),
-                usable=Bytes(usable),
-            )
-            left.append(Rejected(_name(each), "memory", reason))
-        else:
-            reason = Text(
-                "Not simulated: the quick score, {estimate} a step, has others before it.",
-                estimate=Seconds(score.step_s),
-            )
-            left.append(Rejected(_name(each), "not_simulated", reason))
-    return left
-
-
 def _name(each: Tuned) -> str:
     return f"{each.cluster.name}: {each.words}"
-
-
-def _too_full(weighed: Weighed) -> Text:
-    return Text(
-        "Its fullest rank takes {peak} of {usable}: {fits} likely to fit.",
-        peak=Bytes(weighed.peak_bytes),
-        usable=Bytes(weighed.usable_bytes),
-        fits=Percent(weighed.fits),
-    )

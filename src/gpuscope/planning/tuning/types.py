@@ -10,7 +10,8 @@ from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
-from gpuscope.planning.types import Rejected, Simulated, counted
+from gpuscope.planning.limits import Most
+from gpuscope.planning.types import Rejected, Simulated, counted, steps_of
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.rows import Rows
 from gpuscope.program.models.settings import WorkloadOptions
@@ -37,6 +38,7 @@ class TuningQuestion:
         simulated: how many candidates are simulated.
         grid: what the electricity brings about.
         lengths: of examples that stand for all, the shortest first; none: all have `seq` tokens.
+        limits: what the whole may come to at most.
         packings: some of `gpuscope.program.models.rows.PACKINGS`; "none" without `lengths`.
     """
 
@@ -55,6 +57,12 @@ class TuningQuestion:
     grid: GridFactor = WORLD
     lengths: tuple[int, ...] = ()
     packings: tuple[str, ...] = ("none",)
+    limits: tuple[Most, ...] = ()
+
+    @property
+    def steps(self) -> float | None:
+        """Of the whole fine-tuning; None where its tokens were not said."""
+        return steps_of(self.tokens, self.global_batch, self.example_tokens)
 
     @property
     def example_tokens(self) -> float:
