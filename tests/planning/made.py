@@ -15,9 +15,13 @@ import pytest
 from gpuscope.hardware import parse_target
 from gpuscope.planning import search as searching
 from gpuscope.planning.dimensions.registry import Choices
+from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.question import question_of
 from gpuscope.planning.score import score
 from gpuscope.planning.simulate import Simulator, probability_to_fit
+from gpuscope.planning.tuning.score import estimate
+from gpuscope.planning.tuning.simulate import Simulator as TuningSimulator
+from gpuscope.planning.tuning.types import Tuned, Weighed
 from gpuscope.planning.types import Candidate, Judged, Plan, Question
 from gpuscope.program.models.parallel.options import Parallelism
 
@@ -105,4 +109,30 @@ def scored_alone() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Simulator, "judge", judge)
         patch.setattr(searching, "_composed", lambda *_: {})
+        yield
+
+
+def tuned_alone() -> Iterator[None]:
+    """The same for fine-tuning."""
+
+    def judge(self: TuningSimulator, each: Tuned, seq: int | None = None) -> Weighed:
+        quick = estimate(self.question.size, seq or self.question.seq, each)
+        return by_score(
+            Weighed, each, quick.step_s, quick.peak_bytes, scored_bytes=quick.peak_bytes
+        )
+
+    def simulated(*given: Any, **more: Any) -> Weighed:
+        found = judge(*given, **more)
+        device = found.candidate.cluster.device
+        energy_j = (device.tdp_w or 0.0) * found.candidate.devices * found.step_s
+        low_s, high_s = 0.96 * found.step_s, 1.04 * found.step_s
+        return replace(found, simulated=True, low_s=low_s, high_s=high_s, energy_j=energy_j)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TuningSimulator, "judge", simulated)
+        patch.setattr(
+            TuningSimulator,
+            "peak_bytes",
+            lambda self, each, seq: round(estimate(self.question.size, seq, each).peak_bytes),
+        )
         yield

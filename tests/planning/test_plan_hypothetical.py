@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import exp
 from statistics import NormalDist
 from typing import Any
 
 import pytest
-from made import asked
+from made import asked, scored_alone
 
 import gpuscope as gs
 from gpuscope.document.text import render
 from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.planning.search import search
 from gpuscope.planning.sentences import bound_to
 from gpuscope.planning.serving.steady import SIMULATED_ERROR
 from gpuscope.planning.serving.types import ServingPlan
+from gpuscope.planning.types import Judged
 
 
 def test_figures_are_changed_and_named() -> None:
@@ -56,3 +59,29 @@ def test_the_choice_moves_with_bandwidth_where_the_limit_lies_between() -> None:
         best = served(4.8 * each, limit).best
         counts.append(0 if best is None else best.choice.cluster.n_devices)
     assert counts == [2, 1, 1]
+
+
+@pytest.fixture
+def _scored() -> Iterator[None]:
+    yield from scored_alone()
+
+
+@pytest.mark.usefixtures("_scored")
+def test_a_training_moves_with_its_links_where_the_limit_lies_between() -> None:
+    """Eight devices are the cheaper ones, sixteen the quicker: a limit of time that eight just keep
+    is broken by eight whose links have a tenth less, and by none that have a tenth more."""
+
+    def trained(link: float, limit: str | None = None) -> Judged:
+        given: dict[str, Any] = {"on": "h100", "devices": "8,16", "global_batch": 16, "seq": 1024}
+        links = f"scale_up={450 * link}GB/s"
+        return search(asked(**given, goal="cost", device_set=links, limit=limit)).best
+
+    free = [trained(each) for each in (0.9, 1.0, 1.1)]
+    steps = [each.step_s for each in free]
+    assert [each.candidate.devices for each in free] == [8, 8, 8]
+    assert steps[0] > steps[1] > steps[2]
+    assert steps[0] / steps[1] < 1 / 0.9
+    assert steps[1] / steps[2] < 1.1
+    limit = f"time<{(steps[0] * steps[1]) ** 0.5:.9f}s"
+    taken = [trained(each, limit).candidate.devices for each in (0.9, 1.0, 1.1)]
+    assert taken == [16, 8, 8]

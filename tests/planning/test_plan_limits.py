@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import asked, judged, scored_alone
+from made import asked, judged, scored_alone, tuned_alone
 
 import gpuscope as gs
 from gpuscope.document.text import render
@@ -15,6 +15,7 @@ from gpuscope.planning.limits import OverLimitError, broken, excess, limits_of, 
 from gpuscope.planning.search import search
 
 QUICK = pytest.fixture(scope="module", autouse=True)(scored_alone)
+TUNED = pytest.fixture(scope="module", autouse=True)(tuned_alone)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,19 @@ def test_a_looser_limit_never_makes_the_best_worse(name: str, tight: float, more
 
     scale = 0.3 if name == "time" else 0.008
     assert best(scale * tight * more) <= best(scale * tight)
+
+
+def test_fine_tuning_keeps_its_limits() -> None:
+    on = {"on": "h100", "devices": "1,8", "global_batch": 8, "seq": 512, "tokens": 1e8}
+    free = gs.plan("llama-3.1-8b", task="finetune", **on)
+    assert free.best is not None
+    assert free.best.candidate.devices == 8
+    kept = gs.plan("llama-3.1-8b", task="finetune", **on, limit="power<2kW")
+    assert kept.best is not None
+    assert kept.best.candidate.devices == 1
+    assert kept.counts["limit"] > 0
+    with pytest.raises(OverLimitError, match="power<2kW"):
+        gs.plan("llama-3.1-8b", task="finetune", **on, limit="time<1min,power<2kW")
 
 
 def test_serving_keeps_a_limit_of_cost_and_names_what_contradicts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gpuscope.document.blocks import Block, Cell, Column, Explanation, Paragraph, Section, Table
 from gpuscope.document.quantities import Bytes
@@ -21,9 +22,10 @@ from gpuscope.planning.sentences import (
     starts,
     take,
     tied,
-    what_became,
 )
 from gpuscope.planning.types import Judged, Neighbour, Plan, Question
+from gpuscope.planning.untried import speech_of_training, untried_training
+from gpuscope.planning.why import what_became
 
 __all__ = ["assumed", "commands", "explained"]
 
@@ -38,9 +40,6 @@ _ASSUMPTIONS = (
     ),
     PEAK,
 )
-
-
-_NAMES = "cp, dp, ep, fsdp, microbatch, pp, recompute, schedule, tp"
 
 
 def explained(plan: Plan, why: str | None = None, framework: str | None = None) -> Explanation:
@@ -60,7 +59,8 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
     sections += [out(plan.rejected, _judged_of(plan))]
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
-        sections.append(what_became(why, said, plan.rejected, _NAMES, "--why tp=4,pp=2"))
+        speech, untried = speech_of_training(), partial(untried_training, plan)
+        sections.append(what_became(why, speech, said, plan.rejected, untried))
     if framework is not None:
         sections.append(starts(framework, plan.to(framework), "toml"))
     return Explanation(

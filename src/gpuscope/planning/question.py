@@ -205,6 +205,12 @@ def tokens_of(text: str) -> float:
 def _clusters(names: Sequence[str], counts: Sequence[int]) -> tuple[Cluster, ...]:
     found = []
     for name in names:
+        if "+" in name:
+            raise InvalidValueError(
+                Text("{name} mixes devices in one job.", name=name),
+                Text("All ranks of a plan run on one kind."),
+                Text("To choose among them type: --on {names}", names=name.replace("+", ",")),
+            )
         if parse_target(name).n_devices > 1:
             raise InvalidValueError(
                 Text("{name} names a number of devices.", name=name),

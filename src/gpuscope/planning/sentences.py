@@ -9,7 +9,6 @@ from typing import cast
 from gpuscope.document.blocks import Cell, Code, CodeLine, Column, Section, Table
 from gpuscope.document.quantities import Bytes, Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
-from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Cluster
 from gpuscope.planning.figures.registry import Measured
 from gpuscope.planning.limits import Most
@@ -27,12 +26,8 @@ __all__ = [
     "starts",
     "take",
     "tied",
-    "what_became",
     "what_it_holds",
 ]
-
-MOST_ROWS = 20
-"""Rejected candidates that `--why` lists."""
 
 PEAK = Text("A peak is taken to be right within 2 % (one standard deviation).")
 
@@ -151,54 +146,6 @@ def out(rejected: Sequence[Rejected], note: Text) -> Section:
 def simulated_step(each: Simulated) -> Text:
     """What became of a candidate whose step was simulated."""
     return Text("Simulated: {step} a step.", step=Seconds(each.step_s))
-
-
-def _named(why: str) -> tuple[str, ...]:
-    """The parts of "tp=4,pp=2", as candidates write them."""
-    return tuple(part.strip().replace("=", " ") for part in why.split(",") if part.strip())
-
-
-def what_became(
-    why: str,
-    simulated: Iterable[tuple[Cluster, str, Text]],
-    rejected: Iterable[Rejected],
-    names: str,
-    example: str,
-) -> Section:
-    """What became of the candidates that have all of what `why` names.
-
-    Args:
-        why: "tp=4,pp=2".
-        simulated: cluster, words and outcome of each that was.
-        rejected: all that are out.
-        names: what a candidate has, for the error.
-        example: of the option, for the error.
-
-    Raises:
-        InvalidValueError: `why` names no candidate.
-    """
-    wanted = _named(why)
-
-    def meant(words: str) -> bool:
-        parts = words.rpartition(": ")[2].split(", ")
-        return all(part in parts for part in wanted)
-
-    lines: list[tuple[Cell, ...]] = [
-        (f"{cluster.name}: {words}", outcome)
-        for cluster, words, outcome in simulated
-        if meant(words)
-    ]
-    lines += [(each.words, each.reason) for each in rejected if meant(each.words)]
-    if not wanted or not lines:
-        raise InvalidValueError(
-            Text("'{why}' names no candidate.", why=why),
-            Text("A candidate has: {names}.", names=names),
-            Text("Type for example: {example}", example=example),
-        )
-    columns = (Column(Text("candidate")), Column(Text("why")))
-    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
-    table = Table(Text("What became of them"), columns, tuple(lines[:MOST_ROWS]), note=note)
-    return Section(Text("Why not {what}", what=why), (table,))
 
 
 def starts(framework: str, text: str, language: str) -> Section:

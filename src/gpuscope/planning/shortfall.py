@@ -15,6 +15,7 @@ from gpuscope.planning.score import Scores, score
 from gpuscope.planning.simulate import probability_to_fit
 from gpuscope.planning.space import candidates
 from gpuscope.planning.types import Candidate, Question, Rejected
+from gpuscope.planning.writers import WRITERS
 
 __all__ = ["nothing_fits"]
 
@@ -40,8 +41,7 @@ def nothing_fits(
     """
     what = Text("No plan was found that fits {model}.", model=question.model)
     if not found:
-        why = rejected[-1].reason if rejected else ""
-        return DoesNotFitError(what, why, _batches(question) or _FIX)
+        return DoesNotFitError(what, *_nothing_can_be(question, rejected))
     least = min(
         range(len(found)),
         key=lambda n: scores.estimate_bytes[n] / found[n].cluster.device.memory_usable_bytes,
@@ -60,6 +60,22 @@ def nothing_fits(
                     saved=Bytes(saved[0]))  # fmt: skip
         why = Text("{first} {second}", first=why, second=told)
     return DoesNotFitError(what, why, _devices(question) or _FIX)
+
+
+def _nothing_can_be(question: Question, rejected: Sequence[Rejected]) -> tuple[str, str]:
+    """Why no candidate can be, and what to type; what a framework lacks is checked last of all."""
+    started = [each.reason for each in rejected if each.kind == "framework"]
+    if started:
+        able = [
+            name for name in WRITERS.names() if candidates(replace(question, framework=name))[0]
+        ]
+        if not able:
+            return started[-1], Text("Leave out --for.")
+        return started[-1], Text("These can: {names}.", names=", ".join(able))
+    why = rejected[-1].reason if rejected else ""
+    if question.seq > question.size.context:
+        return why, Text("Type: --seq {seq}", seq=question.size.context)
+    return why, _batches(question) or _FIX
 
 
 def _savings(

@@ -19,8 +19,8 @@ from gpuscope.planning.sentences import (
     starts,
     take,
     tied,
-    what_became,
 )
+from gpuscope.planning.why import Speech, what_became
 
 __all__ = ["explained_own"]
 
@@ -33,7 +33,7 @@ _ASSUMPTIONS = (
     PEAK,
 )
 
-_NAMES = "ddp, fsdp, fsdp-kept, batch, bf16-autocast, ..."
+_SPEECH = Speech("ddp, fsdp, fsdp-kept, batch, bf16-autocast, ...", "--why fsdp,batch=8")
 
 
 def explained_own(
@@ -56,7 +56,7 @@ def explained_own(
     sections = [*kept(question.limits, best, None), *_compared(plan), out(plan.rejected, note)]
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
-        sections.append(what_became(why, said, plan.rejected, _NAMES, "--why fsdp,batch=8"))
+        sections.append(what_became(why, _SPEECH, said, plan.rejected))
     framework = framework or "torchrun"
     sections.append(starts(framework, plan.to(framework), "python"))
     return Explanation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import exp
 
 from gpuscope.document.blocks import Axis, Cell, Column, Explanation, Mark, Section, Table
@@ -11,10 +12,12 @@ from gpuscope.document.quantities import Joules, Number, Percent, Seconds, Usd
 from gpuscope.document.text import Text
 from gpuscope.planning.limits import broken
 from gpuscope.planning.outlook import SIGMAS, against, amount, factor_of
-from gpuscope.planning.sentences import bound_to, out, starts, tied, what_became
+from gpuscope.planning.sentences import bound_to, out, starts, tied
 from gpuscope.planning.serving.launch import launch_line
 from gpuscope.planning.serving.steady import SIMULATED_ERROR
 from gpuscope.planning.serving.types import Offered, ServingPlan
+from gpuscope.planning.serving.untried import SPEECH, outcome, untried_serving
+from gpuscope.planning.why import what_became
 
 __all__ = ["explained_serving"]
 
@@ -31,8 +34,6 @@ _ASSUMPTIONS = (
         "draws at rest otherwise."
     ),
 )
-
-_NAMES = "tp, replicas, max-tokens, max-sequences"
 
 
 def explained_serving(
@@ -57,8 +58,10 @@ def explained_serving(
     )
     sections = [*_compared(plan), out(plan.rejected, note)]
     if why is not None:
-        said = ((e.choice.cluster, e.choice.words, _outcome(e)) for e in plan.judged)
-        sections.append(what_became(why, said, plan.rejected, _NAMES, "--why tp=2"))
+        said = ((e.choice.cluster, e.choice.words, outcome(e)) for e in plan.judged)
+        sections.append(
+            what_became(why, SPEECH, said, plan.rejected, partial(untried_serving, plan))
+        )
     if framework is not None and shown is not None:
         line = launch_line(question.model, shown.choice, framework)
         sections.append(starts(framework, line, "sh"))
@@ -226,12 +229,3 @@ def _rivals(plan: ServingPlan) -> tuple[Section, ...]:
         if limit.metric == "tpot"
     )
     return (Section(Text("All against all"), (replace(block, marks=(*block.marks, *limits)),)),)
-
-
-def _outcome(each: Offered) -> Text:
-    return Text(
-        "Simulated: TPOT {tpot}, TTFT {ttft}, {feasible} likely to do.",
-        tpot=Seconds(each.tpot_s),
-        ttft=Seconds(each.ttft_s),
-        feasible=Percent(each.feasible),
-    )

@@ -267,8 +267,8 @@ def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
                 yield ServingChoice(cluster, tp, cluster.n_devices // tp, dtype, kv, most, together)
 
 
-def deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:
-    """A candidate as `gpuscope.serving` takes it.
+def deployed(question: ServingQuestion, choice: ServingChoice, **more: int) -> Deployment:
+    """A candidate as `gpuscope.serving` takes it; `more` is of `deploy`: ep, dp.
 
     Raises:
         DoesNotFitError: the model has no room there.
@@ -283,6 +283,7 @@ def deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:
         tp=choice.tp,
         replicas=choice.replicas,
         cache_bytes=1.0 if choice.kv_dtype.startswith("fp8") else 2.0,
+        **more,
     )
 
 
@@ -305,9 +306,10 @@ def scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
     )
 
 
-def simulated(question: ServingQuestion, each: Offered) -> Offered:
-    """The same request by request: what nine in ten of them get."""
-    found = deployed(question, each.choice)
+def simulated(question: ServingQuestion, each: Offered, found: Deployment | None = None) -> Offered:
+    """The same request by request, of another deployment where one is given: what nine in ten of
+    them get."""
+    found = found or deployed(question, each.choice)
     (load,) = load_of(
         "poisson", rate=question.rate_per_s, concurrency=(), input=str(question.prompt),
         output=str(question.answer), requests=REQUESTS, seed=0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 
 from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
@@ -19,10 +20,11 @@ from gpuscope.planning.sentences import (
     simulated_step,
     take,
     tied,
-    what_became,
     what_it_holds,
 )
 from gpuscope.planning.tuning.types import Shortfall, TuningPlan, TuningQuestion, Weighed
+from gpuscope.planning.tuning.untried import SPEECH, untried_tuning
+from gpuscope.planning.why import what_became
 
 __all__ = ["explained_tuning"]
 
@@ -51,8 +53,6 @@ _OF_LENGTHS = (
     ),
     Text("A step has so many packed rows as the batch's examples fill on average."),
 )
-
-_NAMES = "METHOD, fsdp, microbatch, packing, recompute, optimizer"
 
 
 def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
@@ -89,7 +89,9 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
     sections.append(out(plan.rejected, note))
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
-        sections.append(what_became(why, said, plan.rejected, _NAMES, "--why qlora,microbatch=2"))
+        sections.append(
+            what_became(why, SPEECH, said, plan.rejected, partial(untried_tuning, plan))
+        )
     taken = shown.candidate.cluster if shown else None
     return Explanation(
         "plan",

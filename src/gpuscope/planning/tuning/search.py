@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError
@@ -144,8 +145,11 @@ def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = N
 
     Raises:
         OverLimitError: nothing that fits keeps every limit.
+        InvalidValueError: examples that no devices can share; says how many they could.
     """
     found, rejected = candidates(question)
+    if not found:
+        _refuse(question, rejected)
     scores = {each: estimate(question.size, question.seq, each) for each in found}
     order = _ordered(question, found, scores)
     simulator = Simulator(question)
@@ -189,6 +193,23 @@ def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = N
         rejected=tuple(rejected),
         candidates=len(found),
         complete=complete,
+    )
+
+
+def _refuse(question: TuningQuestion, rejected: Sequence[Rejected]) -> NoReturn:
+    """Nothing can be: why, and the batches below and above that the devices can share."""
+    devices = min(each.n_devices for each in question.clusters)
+    low = question.global_batch // devices * devices
+    batches = [batch for batch in (low, low + devices) if batch]
+    near = Text(
+        "A batch of {batches} can be split. Type: --global-batch {first}",
+        batches=", ".join(map(str, batches)),
+        first=batches[0],
+    )
+    raise InvalidValueError(
+        Text("No plan was found that can be run."),
+        rejected[-1].reason if rejected else "",
+        "" if question.lengths else near,
     )
 
 

@@ -14,7 +14,7 @@ from gpuscope.planning.types import Rejected
 from gpuscope.program.models.rows import rows_of
 from gpuscope.program.models.tuning import SHARDINGS, FineTuning
 
-__all__ = ["MICROBATCHES", "OF_METHOD", "candidates"]
+__all__ = ["MICROBATCHES", "OF_METHOD", "candidates", "refused"]
 
 MICROBATCHES = (1, 2, 4, 8, 16)
 """Sequences of a micro-batch."""
@@ -43,7 +43,7 @@ def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
             if question.lengths:
                 rows = rows_of(question.lengths, question.seq, packing, together)
             passes = question.global_batch / (rows.examples if rows else 1.0) / together
-            reason = _refused(question, cluster, packing, microbatch, passes)
+            reason = refused(question, cluster, packing, microbatch, passes)
             if reason is not None:
                 words = f"{cluster.name}: {method}, microbatch {microbatch}"
                 words += f", packing {packing}" if rows else ""
@@ -64,7 +64,7 @@ def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
     return found, out
 
 
-def _refused(
+def refused(
     question: TuningQuestion, cluster: Cluster, packing: str, microbatch: int, passes: float
 ) -> Text | None:
     """Why these rows cannot be, if they cannot."""

@@ -165,7 +165,9 @@ def _refuse(question: Question, candidate: Candidate) -> None:
     refuse_more("The script of FSDP2", candidate, _CAN)
     split, size = candidate.plan, question.size
     more = beyond_data(split)
-    if more is None and (split.fsdp not in _SHARDED or split.dp == 1):
+    if more is None and split.dp == 1:
+        more = Text("one rank alone")
+    if more is None and split.fsdp not in _SHARDED:
         more = f"fsdp {split.fsdp}"
     if more is None and size.experts is not None:
         more = "experts"

@@ -1,0 +1,102 @@
+"""`--why tp=4,pp=2`: what became of the candidates that have these, and by which number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gpuscope.document.blocks import Cell, Column, Section, Table
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError
+from gpuscope.hardware import Cluster
+from gpuscope.planning.types import Rejected
+
+__all__ = ["Speech", "Untried", "what_became"]
+
+MOST_ROWS = 20
+"""Candidates that are listed."""
+
+Untried = Callable[[Mapping[str, str]], "tuple[tuple[str, str], ...]"]
+"""Of what no candidate has, by name ("" of a lone word): what would have it, and what would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """How candidates of a task are spoken about.
+
+    Attributes:
+        names: what they have, for the error.
+        example: of the option, for the error.
+        usual: values by name that their words leave out.
+        bare: names whose values their words give alone ("interleaved"), and such values.
+        alias: other spellings of names.
+    """
+
+    names: str
+    example: str
+    usual: Mapping[str, str] = field(default_factory=dict)
+    bare: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alias: Mapping[str, str] = field(default_factory=dict)
+
+    def parts(self, why: str) -> tuple[tuple[str, str], ...]:
+        """Name and value of each part of "tp=4,pp=2"; the name of a lone word is ""."""
+        found = []
+        for part in why.split(","):
+            name, _, value = part.strip().replace("=", " ").rpartition(" ")
+            name = name.strip()
+            if value:
+                found.append((self.alias.get(name, name), value))
+        return tuple(found)
+
+    def has(self, words: str, name: str, value: str) -> bool:
+        """Whether a candidate in words has a value."""
+        said = words.rpartition(": ")[2].split(", ")
+        if f"{name} {value}".strip() in said or (name in self.bare and value in said):
+            return True
+        alone = self.bare.get(name, ())
+        others = any(part.startswith(f"{name} ") or part in alone for part in said)
+        return bool(name) and self.usual.get(name) == value and not others
+
+
+def what_became(
+    why: str,
+    speech: Speech,
+    simulated: Iterable[tuple[Cluster, str, Text]],
+    rejected: Iterable[Rejected],
+    untried: Untried = lambda parts: (),
+) -> Section:
+    """What became of the candidates that have all of what `why` names.
+
+    Args:
+        why: "tp=4,pp=2".
+        speech: how candidates are spoken about.
+        simulated: cluster, words and outcome of each that was.
+        rejected: all that are out.
+        untried: says what would be, where no candidate has these.
+
+    Raises:
+        InvalidValueError: `why` names nothing that a candidate could have.
+    """
+    wanted = speech.parts(why)
+
+    def meant(words: str) -> bool:
+        return all(speech.has(words, name, value) for name, value in wanted)
+
+    lines: list[tuple[Cell, ...]] = [
+        (f"{cluster.name}: {words}", outcome)
+        for cluster, words, outcome in simulated
+        if meant(words)
+    ]
+    lines += [(each.words, each.reason) for each in rejected if meant(each.words)]
+    if wanted and not lines:
+        lines += untried(dict(wanted))
+    if not wanted or not lines:
+        raise InvalidValueError(
+            Text("'{why}' names no candidate.", why=why),
+            Text("A candidate has: {names}.", names=speech.names),
+            Text("Type for example: {example}", example=speech.example),
+        )
+    columns = (Column(Text("candidate")), Column(Text("why")))
+    note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
+    table = Table(Text("What became of them"), columns, tuple(lines[:MOST_ROWS]), note=note)
+    return Section(Text("Why not {what}", what=why), (table,))
