@@ -135,7 +135,9 @@ _WANTED: dict[str, tuple[Any, Any]] = {
             Path | None,
             typer.Option(
                 metavar="FILE",
-                help=Text("Judge an existing plan: torchtitan's TOML, or one with tp = 2, ..."),
+                help=Text(
+                    "Judge a plan: torchtitan, DeepSpeed, accelerate, Megatron, or tp = 2, ..."
+                ),
             ),
         ],
         None,

@@ -267,8 +267,10 @@ def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
                 yield ServingChoice(cluster, tp, cluster.n_devices // tp, dtype, kv, most, together)
 
 
-def deployed(question: ServingQuestion, choice: ServingChoice, **more: int) -> Deployment:
-    """A candidate as `gpuscope.serving` takes it; `more` is of `deploy`: ep, dp.
+def deployed(
+    question: ServingQuestion, choice: ServingChoice, *, ep: int = 1, dp: int = 1
+) -> Deployment:
+    """A candidate as `gpuscope.serving` takes it, with its experts and attention split, too.
 
     Raises:
         DoesNotFitError: the model has no room there.
@@ -283,7 +285,8 @@ def deployed(question: ServingQuestion, choice: ServingChoice, **more: int) -> D
         tp=choice.tp,
         replicas=choice.replicas,
         cache_bytes=1.0 if choice.kv_dtype.startswith("fp8") else 2.0,
-        **more,
+        ep=ep,
+        dp=dp,
     )
 
 

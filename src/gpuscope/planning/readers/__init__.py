@@ -1,0 +1,1 @@
+"""Existing plans of trainings: one small file a framework, registering itself."""
