@@ -52,6 +52,7 @@ SURFACE = {
     "plan": [
         "MODEL",
         "--task",
+        "--preset",
         "--method",
         "--rank",
         "--targets",

@@ -13,6 +13,7 @@ from gpuscope.cli.fit import TunedBy, show_tuning
 from gpuscope.cli.groups import grouped
 from gpuscope.cli.plan_asked import Asked, AskedOf, Wanted, WantedOf
 from gpuscope.cli.plan_beside import Beside, refuse_beside
+from gpuscope.cli.plan_preset import with_preset
 from gpuscope.cli.plan_serving import ServedLoad, show_serving
 from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
@@ -43,6 +44,10 @@ def plan_command(
     ],
     *,
     task: Annotated[str, typer.Option(help=Text("train, finetune or serve."))] = "train",
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=Text("A question with a name: week, readers or card.")),
+    ] = None,
     tuned_by: TunedBy,
     load: ServedLoad,
     beside: Beside,
@@ -60,6 +65,7 @@ def plan_command(
 
         show_own(context, model, asked, wanted, shown)
         return
+    task, asked, load, tuned_by = with_preset(context, preset, task, asked, load, tuned_by)
     check_task(task)
     refuse_beside(task, beside)
     if task != "train":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuscope.document.blocks import Explanation
 
 _UNKNOWN = (
-    *("task", "method", "rank", "targets", "seq", "tokens", "check", "days", "no_cache"),
+    *("task", "preset", "method", "rank", "targets", "seq", "tokens", "check", "days", "no_cache"),
     *("precision", "states", "offload"),
     *("users", "speed", "rate", "input", "answer", "slo", "engine", "dtype", "kv_dtype"),
 )
