@@ -41,7 +41,7 @@ def samples() -> dict[str, object]:
     from gpuscope.kernel_lens.types import Lens
     from gpuscope.planning.own.types import Changed, OwnQuestion, Weighed
     from gpuscope.planning.question import question_of
-    from gpuscope.planning.serving.sliced import SlicedPlan, SlicedQuestion, Way
+    from gpuscope.planning.serving.sliced_types import SlicedPlan, SlicedQuestion, Way
     from gpuscope.planning.types import Candidate, Judged, Plan
     from gpuscope.program.models.parallel.options import Parallelism
     from gpuscope.serving.result import Served, Serving

@@ -68,7 +68,7 @@ _WHERE = {
     "serve": "gpuscope.serving.verb",
     "Serving": "gpuscope.serving.result",
     "ServingPlan": "gpuscope.planning.serving.types",
-    "SlicedPlan": "gpuscope.planning.serving.sliced",
+    "SlicedPlan": "gpuscope.planning.serving.sliced_types",
     "sweep": "gpuscope.api",
     "Timeline": "gpuscope.timeline.types",
     "Trial": "gpuscope.advice.results",
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     from gpuscope.measurement.run import measure
     from gpuscope.measurement.script.context import profile
     from gpuscope.planning.own.types import OwnPlan
-    from gpuscope.planning.serving.sliced import SlicedPlan
+    from gpuscope.planning.serving.sliced_types import SlicedPlan
     from gpuscope.planning.serving.types import ServingPlan
     from gpuscope.planning.tuning.types import TuningPlan
     from gpuscope.planning.types import Plan

@@ -10,13 +10,9 @@ from gpuscope.errors import DoesNotFitError, InvalidValueError, UnknownNameError
 from gpuscope.hardware.shares import shares_of
 from gpuscope.hardware.slices import profiles_of
 from gpuscope.planning.serving.slice_layouts import side_by_side
-from gpuscope.planning.serving.sliced import (
-    SlicedPlan,
-    is_sliced,
-    question_of_slices,
-    search_slices,
-)
+from gpuscope.planning.serving.sliced import is_sliced, question_of_slices, search_slices
 from gpuscope.planning.serving.sliced_explanation import explained_slices, refuse_of_whole_devices
+from gpuscope.planning.serving.sliced_types import SlicedPlan
 
 H200 = profiles_of("nvidia-h200-sxm")
 NAMES = [each.name for each in H200]
@@ -119,7 +115,7 @@ def test_wrong_words_are_refused() -> None:
 def test_shares_lie_beside_their_like_alone() -> None:
     from gpuscope.hardware import device
     from gpuscope.planning.serving.slice_layouts import laid
-    from gpuscope.planning.serving.sliced import WHOLE
+    from gpuscope.planning.serving.sliced_types import WHOLE
 
     profiles = (*shares_of(device("h200"), "mps"), WHOLE)
     names = [each.name for each in profiles]

@@ -10,7 +10,7 @@ from gpuscope.cli.progress import progress
 
 if TYPE_CHECKING:
     from gpuscope.planning.own.types import Changed
-    from gpuscope.planning.serving.sliced import Way
+    from gpuscope.planning.serving.sliced_types import Way
     from gpuscope.planning.serving.types import ServingChoice
     from gpuscope.planning.tuning.types import Tuned
     from gpuscope.planning.types import Candidate

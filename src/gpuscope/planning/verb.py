@@ -13,12 +13,8 @@ from gpuscope.planning.own.types import OwnPlan
 from gpuscope.planning.question import question_of
 from gpuscope.planning.search import search
 from gpuscope.planning.serving.search import question_of_serving, search_serving
-from gpuscope.planning.serving.sliced import (
-    SlicedPlan,
-    is_sliced,
-    question_of_slices,
-    search_slices,
-)
+from gpuscope.planning.serving.sliced import is_sliced, question_of_slices, search_slices
+from gpuscope.planning.serving.sliced_types import SlicedPlan
 from gpuscope.planning.serving.types import ServingPlan
 from gpuscope.planning.tuning.search import question_of_tuning, search_tuning
 from gpuscope.planning.tuning.types import TuningPlan

@@ -9,7 +9,7 @@ from gpuscope.document.quantities import Number, Percent
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.planning.sentences import bound_to, starts, tied
-from gpuscope.planning.serving.sliced import SlicedPlan, Way
+from gpuscope.planning.serving.sliced_types import SlicedPlan, Way
 
 __all__ = ["explained_slices", "refuse_of_whole_devices"]
 
