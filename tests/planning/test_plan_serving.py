@@ -76,7 +76,7 @@ def test_what_is_out_answers_with_its_number(plan: ServingPlan) -> None:
     assert table.rows
     assert all("TPOT" in str(row[1]) or "requests" in str(row[1]) for row in table.rows)
     with pytest.raises(InvalidValueError, match="names no candidate"):
-        explained_serving(plan, why="tp=77")
+        explained_serving(plan, why="beauty=3")
 
 
 def test_a_limit_that_none_keeps_names_the_nearest() -> None:

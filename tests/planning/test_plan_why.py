@@ -122,7 +122,8 @@ def served() -> ServingPlan:
 
 
 @pytest.mark.parametrize(
-    "why", ["kv=fp8", "kv-dtype=fp8", "fp8", "dtype=fp8", "tp=3", "max-tokens=4096", "ep=2"]
+    "why",
+    ["kv=fp8", "kv-dtype=fp8", "tp=77", "fp8", "dtype=fp8", "tp=3", "max-tokens=4096", "ep=2"],
 )
 def test_serving_answers_for_what_was_not_tried(served: ServingPlan, why: str) -> None:
     for _, told in _rows(explained_serving(served, why)):

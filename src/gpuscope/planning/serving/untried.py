@@ -71,6 +71,10 @@ def untried_serving(plan: ServingPlan, parts: Mapping[str, str]) -> tuple[tuple[
     choice = replace(mine, **changes)
     words = ", ".join((choice.words, *(f"{n} {v}" for n, v in more.items())))
     words = f"{mine.cluster.name}: {words}" + (", disaggregated" if halved else "")
+    if choice.tp * choice.replicas > mine.cluster.n_devices:
+        told = Text("{needed} devices are more than {count}.", needed=choice.tp * choice.replicas,
+                    count=mine.cluster.n_devices)  # fmt: skip
+        return ((words, told),)
     try:
         found = _halves(plan, choice) if halved else deployed(plan.question, choice, **more)
         each = scored(plan.question, choice)
