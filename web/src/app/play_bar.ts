@@ -5,7 +5,9 @@ import { h } from "../core/dom";
 import { count, time } from "../core/format";
 import { t } from "../core/language";
 import type { ReportPage } from "../core/page";
+import { say } from "../core/patch";
 import { instantAt, nextWork } from "../live/instant";
+import { nowParts, shownAt } from "../live/now";
 import { doing } from "../live/words";
 
 /** How many times slower than it is the step is played. */
@@ -37,14 +39,23 @@ export function playBar(page: ReportPage): HTMLElement | null {
   cursor.onWhile(bar, (at) => {
     const words = at === null ? t("the whole step: play it, or drag") : doing(page, instantAt(model, at));
     slider.value = String(at === null ? 0 : (at - cursor.low) / (cursor.high - cursor.low));
-    clock.textContent = time(((at ?? cursor.high) - cursor.low) * 1e-9);
-    told.textContent = words;
-    slider.setAttribute("aria-valuetext", `${clock.textContent}${t(", ")}${words}`);
+    const passed = time(((at ?? cursor.high) - cursor.low) * 1e-9);
+    say(clock, passed);
+    say(told, words);
+    slider.setAttribute("aria-valuetext", `${passed}${t(", ")}${words}`);
     whole.disabled = at === null;
   });
   Object.assign(bar, { cursor }); // to be reached from the browser's console and from tests
+  prepare(page);
   listen(bar, { ",": () => step(-1), ".": () => step(1), k: () => player.toggle() });
   return bar;
+}
+
+/** What the first moment needs is worked out while nobody waits for it. */
+function prepare(page: ReportPage): void {
+  const { cursor, model } = page, first = cursor && nextWork(model, cursor.low - 1, 1);
+  const work = () => { const instant = first && instantAt(model, first); if (instant) { shownAt(page, instant); nowParts(page, instant); } };
+  if (typeof requestIdleCallback === "function") requestIdleCallback(work);
 }
 
 /** Keys that hold for the whole page, but where one types or chooses. */

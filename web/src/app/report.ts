@@ -59,6 +59,7 @@ export function drawReport(place: HTMLElement, data: PageData, relanguage: () =>
   around.main.append(...views.filter((part) => part !== null));
   const play = playBar(page);
   if (play) place.append(play);
+  document.documentElement.classList.toggle("has-play", play !== null);
   place.append(selectionBar(page));
   const present = VIEWS.filter((_, i) => views[i]);
   around.contents(present.map((view) => ({ id: view.id, title: t(view.title) })));

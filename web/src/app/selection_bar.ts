@@ -15,6 +15,7 @@ export function selectionBar(page: ReportPage): HTMLElement {
   const bar = h("aside", { id: "selection", "aria-live": "polite", "aria-label": t("Selection"), hidden: true });
   page.selections.on((selection) => {
     bar.hidden = selection === null;
+    document.documentElement.classList.toggle("has-selection", selection !== null);
     if (selection) bar.replaceChildren(...content(page, selection));
   });
   addEventListener("keydown", (e) => { if (e.key === "Escape" && bar.isConnected) page.selections.clear(); });

@@ -30,7 +30,7 @@ export class Cursor {
   /** As `onWhile`, but only while the element is in the window; what was missed is made up for then. */
   onSeen(element: Element, act: (at: number | null) => void): void {
     let seen = typeof IntersectionObserver === "undefined", done: number | null = this.at;
-    const look = () => { if (seen && done !== this.at && element.clientWidth) act((done = this.at)); };
+    const look = () => { if (seen && done !== this.at) act((done = this.at)); };
     if (!seen) new IntersectionObserver((entries) => { seen = entries.at(-1)?.isIntersecting ?? false; look(); }).observe(element);
     this.onWhile(element, look);
   }

@@ -61,13 +61,29 @@ export function hideTip(): void {
   if (tip) tip.hidden = true;
 }
 
+/** What a tooltip tells, and what a press does, by element: both can change while the element stays. */
+const tips = new WeakMap<Element, [string, (string | null | false | undefined)[]]>();
+const acts = new WeakMap<Element, (event: Event) => void>();
+
+/** Which of the two an element has. */
+export const behaviourOf = (element: Element): string => `${tips.has(element)} ${acts.has(element)}`;
+
+/** Give an element the tooltip and the act of another one that has the same sorts. */
+export function takeBehaviour(element: Element, from: Element): void {
+  const tip = tips.get(from), act = acts.get(from);
+  if (tip) tips.set(element, tip);
+  if (act) acts.set(element, act);
+}
+
 /** Let an element show a tooltip under the pointer and on focus. */
 export function tipped<E extends Element>(element: E, title: string, lines: (string | null | false | undefined)[]): E {
-  element.addEventListener("pointermove", (e) => showTip((e as PointerEvent).clientX, (e as PointerEvent).clientY, title, lines));
+  tips.set(element, [title, lines]);
+  const tell = (x: number, y: number) => showTip(x, y, ...(tips.get(element) ?? [title, lines]));
+  element.addEventListener("pointermove", (e) => tell((e as PointerEvent).clientX, (e as PointerEvent).clientY));
   element.addEventListener("pointerleave", hideTip);
   element.addEventListener("focus", () => {
     const box = element.getBoundingClientRect();
-    showTip(box.right, box.top, title, lines);
+    tell(box.right, box.top);
   });
   element.addEventListener("blur", hideTip);
   return element;
@@ -77,12 +93,13 @@ export function tipped<E extends Element>(element: E, title: string, lines: (str
 export function pressable<E extends Element>(element: E, act: (event: Event) => void, role: string | null = "button"): E {
   if (role) element.setAttribute("role", role);
   element.setAttribute("tabindex", "0");
-  element.addEventListener("click", act);
+  acts.set(element, act);
+  element.addEventListener("click", (e) => acts.get(element)?.(e));
   element.addEventListener("keydown", (e) => {
     const key = (e as KeyboardEvent).key;
     if (key === "Enter" || key === " ") {
       e.preventDefault();
-      act(e);
+      acts.get(element)?.(e);
     }
   });
   return element;

@@ -23,6 +23,7 @@ export function blockMapPanel(page: ReportPage): HTMLElement | null {
 const colourOf = (name: string): string => CATEGORIES[name] ?? OTHER;
 
 class BlockMap {
+  private width = 0;
   private readonly canvas = h("canvas", { role: "img" });
   private readonly line = h("i", { class: "sm-now", hidden: true });
   private readonly axis = h("div", { class: "sm-axis" });
@@ -47,7 +48,7 @@ class BlockMap {
   }
 
   private draw(): void {
-    const { canvas, place, p } = this, width = place.clientWidth, ratio = Math.min(2, devicePixelRatio || 1), c = canvas.getContext("2d");
+    const { canvas, place, p } = this, width = (this.width = place.clientWidth), ratio = Math.min(2, devicePixelRatio || 1), c = canvas.getContext("2d");
     if (!width || !c) return;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(TALL * ratio);
@@ -74,7 +75,7 @@ class BlockMap {
   private mark(): void {
     const at = this.page.cursor?.at ?? null, { columns } = this.p;
     this.line.hidden = at === null || at < columns.begin_ns || at > columns.end_ns;
-    if (at !== null) this.line.style.transform = `translateX(${((at - columns.begin_ns) / (columns.end_ns - columns.begin_ns)) * this.place.clientWidth}px)`;
+    if (at !== null) this.line.style.transform = `translateX(${((at - columns.begin_ns) / (columns.end_ns - columns.begin_ns)) * this.width}px)`;
     this.tell(at ?? this.fullest());
   }
 

@@ -6,6 +6,7 @@ import type { DeviceFacts, UseSeries } from "../../core/document";
 import { byteRate, count, flopRate, hertz, percent, power, quantity, size } from "../../core/format";
 import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
+import { patchChildren } from "../../core/patch";
 import { asTable, panel, table } from "../../core/panel";
 import { instantAt } from "../../live/instant";
 import { nowParts, shownAt } from "../../live/now";
@@ -19,13 +20,14 @@ export function devicePanel(page: ReportPage): HTMLElement | null {
   const device = page.run.device;
   if (!device) return null;
   const place = h("div", { class: "device" }), words = h("p", { class: "res-verdict" }), now = h("div", { class: "now" }), { cursor } = page;
+  let width = 300;
   const draw = (at: number | null) => {
     const instant = at === null ? null : instantAt(page.model, at);
-    place.replaceChildren(drawDevice(page, device, Math.max(300, place.clientWidth), instant ? shownAt(page, instant) : OF_THE_STEP));
-    words.replaceChildren(...(instant ? [doing(page, instant)] : verdict(page)));
-    now.replaceChildren(...(instant ? nowParts(page, instant) : []));
+    patchChildren(place, [drawDevice(page, device, width, instant ? shownAt(page, instant) : OF_THE_STEP)]);
+    patchChildren(words, instant ? [doing(page, instant)] : verdict(page));
+    patchChildren(now, instant ? nowParts(page, instant) : []);
   };
-  onResize(place, () => draw(cursor?.at ?? null));
+  onResize(place, () => { width = Math.max(300, place.clientWidth); draw(cursor?.at ?? null); });
   cursor?.onSeen(place, draw);
   return panel("device", t("The device itself"),
     `${t("{name}. Each way is as thick as what it can carry (logarithmic), filled as far as it was used on average over the step.", { name: device.name })} ${squares(page, device)}${cursor ? ` ${t("With the play head at a moment: what runs then; links, copies and power are means of the short stretch around it.")}` : ""}`,

@@ -46,6 +46,7 @@ class SmMap {
   private readonly place = h("div", { class: "sm-map" }, this.canvas, this.line);
   private range: [number, number];
   private grid: SmGrid | null = null;
+  private width = 0;
 
   constructor(private readonly page: ReportPage, private readonly unit: string) {
     this.range = stretchOf(page, page.selections.current);
@@ -61,7 +62,7 @@ class SmMap {
       this.range = range;
       this.draw();
     });
-    page.cursor?.onWhile(place, () => this.mark());
+    page.cursor?.onSeen(place, () => this.mark());
     canvas.addEventListener("pointermove", (e) => this.hover(e));
     canvas.addEventListener("pointerleave", hideTip);
     canvas.addEventListener("click", (e) => this.press(e));
@@ -75,6 +76,7 @@ class SmMap {
   private draw(): void {
     const { canvas, place, range } = this, width = place.clientWidth - LEFT, { height } = this;
     if (width <= 0) return;
+    this.width = width;
     const columns = Math.max(60, Math.floor(width)), grid = smGrid(this.page.model, range[0], range[1], columns);
     this.grid = grid;
     canvas.width = columns;
@@ -95,7 +97,7 @@ class SmMap {
   }
 
   private mark(): void {
-    const at = this.page.cursor?.at ?? null, [from, to] = this.range, width = this.place.clientWidth - LEFT;
+    const at = this.page.cursor?.at ?? null, [from, to] = this.range, { width } = this;
     this.line.hidden = at === null || at < from || at > to;
     if (at !== null) this.line.style.transform = `translateX(${LEFT + ((at - from) / (to - from)) * width}px)`;
   }

@@ -9,12 +9,17 @@ export interface Window { start: number; end: number; steps: number }
 /** The ranks that a timeline's lanes are of, ascending. */
 export const laneRanks = (tl: Timeline): number[] => [...new Set(tl.lanes.map((lane) => lane.rank))].sort((a, b) => a - b);
 
+const worked = new WeakMap<Timeline, number[]>();
+
 /** The ranks that have device work, ascending. */
 export function deviceRanks(tl: Timeline): number[] {
-  const lanes = new Set<number>();
+  const known = worked.get(tl), lanes = new Set<number>();
+  if (known) return known;
   const { kind, lane } = tl.events;
   for (let i = 0; i < kind.length; i++) if (kind[i] < DEVICE_KINDS) lanes.add(lane[i]);
-  return [...new Set([...lanes].map((index) => tl.lanes[index].rank))].sort((a, b) => a - b);
+  const found = [...new Set([...lanes].map((index) => tl.lanes[index].rank))].sort((a, b) => a - b);
+  worked.set(tl, found);
+  return found;
 }
 
 /** The rank that the breakdowns are of: the first with device work, else the first. */
