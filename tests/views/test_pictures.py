@@ -18,7 +18,7 @@ from gpuscope.errors import InputFileError, InvalidValueError, MissingPackageErr
 from gpuscope.views import pictures
 from gpuscope.views.line_breaks import columns
 from gpuscope.views.pictures import drawing, explorer, fonts
-from gpuscope.views.pictures.style import ROLE_COLOURS, colours, shade, shortened, wrapped
+from gpuscope.views.pictures.style import colours, shade, shortened, wrapped
 
 pytest.importorskip("matplotlib")
 
@@ -173,17 +173,6 @@ def test_text_fits_its_room() -> None:
     assert columns(shortened("显存" * 20, 20)) <= 21
     assert len({shade("#3b76d9", n) for n in range(6)}) == 6
     assert re.fullmatch(r"#[0-9a-f]{6}", shade("#3b76d9", 30))
-
-
-def test_a_role_has_the_colour_that_the_page_gives_it() -> None:
-    source = (Path(__file__).parents[2] / "web/src/core/colours.ts").read_text("utf-8")
-    listed = re.search(r"const ROLES[^{]*\{(.*?)\};", source, re.S)
-    other = re.search(r'const OTHER = "(#\w+)"', source)
-    assert listed
-    assert other
-    found = re.findall(r'(\w+): ("#\w+"|OTHER)', listed[1])
-    page = {role: other[1] if said == "OTHER" else said.strip('"') for role, said in found}
-    assert page == ROLE_COLOURS
 
 
 def test_parts_of_one_bar_never_share_a_colour() -> None:

@@ -11,7 +11,7 @@ const target = join(web, "../src/gpuscope/views/page/page.html");
 
 /** Files that decide what the page is, in a fixed order. */
 export function sources() {
-  const found = ["index.html", "package-lock.json", "vite.config.ts"];
+  const found = ["../src/gpuscope/document/palette.json", "index.html", "package-lock.json", "vite.config.ts"];
   const walk = (folder) => {
     for (const entry of readdirSync(join(web, folder), { withFileTypes: true })) {
       const path = join(folder, entry.name);

@@ -18,6 +18,9 @@ pytestmark = pytest.mark.slow
 FRAME_MS = 16
 OPENS_WITHIN_S = 2.0
 MOVES = 60
+FIRST_MAY_TAKE = 2
+"""Frames that the first move may take: what shows a moment is made then."""
+
 TRIALS = 5
 """A thread's time is longer while others take its caches: of some trials the best one counts."""
 
@@ -42,7 +45,7 @@ FRAME = """async (i) => {
 
 
 def frames_ms(page, move: str) -> list[float]:
-    """Thread time of each frame."""
+    """Thread time of each frame, in order."""
     chromium = page.context.new_cdp_session(page)
     chromium.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.evaluate(f"() => {{ window.move = {move}; }}")
@@ -51,7 +54,7 @@ def frames_ms(page, move: str) -> list[float]:
         page.evaluate(FRAME, i)
         spent.append(worked_s(chromium))
     chromium.detach()
-    return sorted(1e3 * (b - a) for a, b in pairwise(spent))
+    return [1e3 * (b - a) for a, b in pairwise(spent)]
 
 
 def worked_s(chromium) -> float:
@@ -81,10 +84,12 @@ def test_no_frame_is_late(count, sort, place, crowded, browse) -> None:
         opened.page.wait_for_timeout(1000)  # what is worked out beforehand is
         frames = frames_ms(opened.page, SORTS[sort])
         assert opened.errors == []
-        worst.append(frames[-1])
+        began, later = frames[0], sorted(frames[1:])
+        told = f"first {began:.1f} ms, median {later[MOVES // 2]:.1f} ms, worst {later[-1]:.1f} ms"
+        print(f"{count} {sort} {place}: {told}")
+        worst.append(max(began / FIRST_MAY_TAKE, later[-1]))
         if worst[-1] < FRAME_MS:
             break
-    print(f"{count} {sort} {place}: median {frames[MOVES // 2]:.1f} ms, worst {worst} ms")
     assert min(worst) < FRAME_MS
 
 

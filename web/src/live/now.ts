@@ -1,6 +1,6 @@
 // A moment, part by part: the device's units, the running kernel's wave, memory by owner, all ranks.
 
-import { CATEGORIES, familyColour } from "../core/colours";
+import { CATEGORIES, familyColour, roleColour } from "../core/colours";
 import type { Timeline } from "../core/document";
 import { type Child, h } from "../core/dom";
 import { count, percent, size } from "../core/format";
@@ -63,7 +63,7 @@ function memory(page: ReportPage, instant: Instant): HTMLElement | null {
   const held = memoryAt(page.run, instant.at), peak = page.run.analysis.memory?.peak_bytes;
   if (!held || !peak) return null;
   const shown = held.filter((part) => part.bytes > 0), sum = shown.reduce((total, part) => total + part.bytes, 0);
-  const colour = (name: string) => CATEGORIES[name] ?? "#0f9b8e";
+  const colour = (name: string) => CATEGORIES[name] ?? roleColour("shared");
   return h("div", { class: "now-memory" }, h("h4", {}, `${t("Memory")}${t(": ")}${size(sum)}`),
     h("div", { class: "now-stack", role: "img", "aria-label": t("{share} of the peak", { share: percent(sum / peak) }) }, shown.map((part) => h("i", { style: { width: `${(part.bytes / peak) * 100}%`, background: colour(part.name) } }))),
     h("ul", { class: "legend" }, shown.map((part) => h("li", {}, h("i", { class: "swatch", style: { background: colour(part.name) } }), word(part.name), h("b", {}, size(part.bytes))))));

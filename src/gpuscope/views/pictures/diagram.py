@@ -9,8 +9,9 @@ from gpuscope.document.blocks import Diagram, Link, Node
 from gpuscope.document.quantities import ByteRate
 from gpuscope.document.text import Text, sentences
 from gpuscope.views.i18n import tr
+from gpuscope.views.palette import COLOURS
 from gpuscope.views.pictures.frame import sheet
-from gpuscope.views.pictures.style import FAINT, INK, QUIET, ROLE_COLOURS, pale, wrapped
+from gpuscope.views.pictures.style import FAINT, INK, QUIET, pale, wrapped
 from gpuscope.views.quantities import cell, words
 
 Point = tuple[float, float]
@@ -102,7 +103,7 @@ def _note(block: Diagram) -> Text | None:
 def _box(axes: Any, node: Node, lang: str, small: bool) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    colour = ROLE_COLOURS[_KINDS.get(node.kind, "other")]  # type: ignore[index]
+    colour = COLOURS[_KINDS.get(node.kind, "other")]  # type: ignore[index]
     left, top = node.x - node.width / 2, node.y - node.height / 2
     axes.add_patch(
         FancyBboxPatch(
@@ -178,7 +179,7 @@ def _link(
         away = math.hypot(end[0] - start[0], end[1] - start[1]) or 1.0
         dx, dy = -(end[1] - start[1]) / away * 0.02, (end[0] - start[0]) / away * 0.02
         start, end = (start[0] + dx, start[1] + dy), (end[0] + dx, end[1] + dy)
-    colour = ROLE_COLOURS["bad"] if link.narrowest else (INK if link.bytes_per_s else FAINT)
+    colour = COLOURS["bad"] if link.narrowest else (INK if link.bytes_per_s else FAINT)
     axes.add_patch(
         FancyArrowPatch(
             start,

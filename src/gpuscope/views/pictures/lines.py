@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from gpuscope.document.blocks import Lines, Mark, Series
+from gpuscope.views.palette import COLOURS
 from gpuscope.views.pictures.axes import dress
 from gpuscope.views.pictures.frame import legend, sheet
-from gpuscope.views.pictures.style import QUIET, ROLE_COLOURS, colours
+from gpuscope.views.pictures.style import QUIET, colours
 from gpuscope.views.quantities import words
 
 _HEIGHT_IN = 3.1
@@ -86,7 +87,7 @@ def _one(put: Any, values: list[float], log: bool, margin: float) -> None:
 
 
 def _mark(axes: Any, mark: Mark, number: int, lang: str) -> None:
-    colour, name = ROLE_COLOURS[mark.role], words(mark.label, lang)
+    colour, name = COLOURS[mark.role], words(mark.label, lang)
     dashed = {"color": colour, "linewidth": 0.9, "linestyle": (0, (4, 2))}
     ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
     text = {"fontsize": 7.5, "color": colour, "textcoords": "offset points", "bbox": ground}

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuscope.document.blocks import Bars, Role
 from gpuscope.views.line_breaks import broken, columns
+from gpuscope.views.palette import COLOURS
 from gpuscope.views.pictures.fonts import families
 from gpuscope.views.quantities import words
 
@@ -17,26 +18,6 @@ WIDTH_IN = 7.2
 DPI = 200
 
 INK, QUIET, FAINT, GRID = "#1b2430", "#5c6878", "#aab3bf", "#e4e8ee"
-
-ROLE_COLOURS: dict[Role, str] = {
-    "compute": "#3b76d9",
-    "tensor": "#3b76d9",
-    "memory": "#9a5bd0",
-    "l2": "#1aa3c4",
-    "shared": "#0f9b8e",
-    "launch": "#d98a1f",
-    "communication": "#d6476b",
-    "copy": "#c06a3a",
-    "host": "#a98b2c",
-    "idle": "#a9b1bd",
-    "tail": "#e0a458",
-    "waste": "#d9776b",
-    "good": "#2f9e6e",
-    "bad": "#cf3f36",
-    "reference": "#6b7480",
-    "other": "#7d8795",
-}
-"""One colour a role: those of the page (web/src/core/colours.ts)."""
 
 IDLE = "#d4d8de"
 """Idle time in bars: its colour at half strength, so that the eye goes to the work."""
@@ -102,7 +83,7 @@ def colours(named: Iterable[tuple[str, Role]]) -> dict[tuple[str, Role], str]:
     used: dict[str, int] = {}
     for name, role in named:
         if (name, role) not in found:
-            base = ROLE_COLOURS[role]
+            base = COLOURS[role]
             number = 0 if role == "idle" else used.get(base, 0)
             found[name, role] = IDLE if role == "idle" else shade(base, number)
             used[base] = number + 1
@@ -116,7 +97,7 @@ def part_colours(block: Bars, lang: str) -> dict[tuple[str, Role], str]:
     """
     named = [(words(part.label, lang), part.role) for bar in block.bars for part in bar.parts]
     if needs_no_legend(block):
-        return {key: IDLE if key[1] == "idle" else ROLE_COLOURS[key[1]] for key in named}
+        return {key: IDLE if key[1] == "idle" else COLOURS[key[1]] for key in named}
     return colours(named)
 
 

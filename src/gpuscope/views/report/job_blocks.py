@@ -14,7 +14,7 @@ _KINDS: tuple[tuple[str, Text, Role], ...] = (
     ("compute_s", Text("computing"), "compute"),
     ("exposed_s", Text("exposed communication"), "communication"),
     ("bubble_s", Text("pipeline bubble"), "waste"),
-    ("imbalance_s", Text("waiting for other ranks"), "bad"),
+    ("imbalance_s", Text("waiting for other ranks"), "waiting"),
     ("idle_s", Text("device idle"), "idle"),
 )
 

@@ -36,7 +36,7 @@ _ROLES: Mapping[TermKey, Role] = {
     "pointwise": "memory",
     "transfers": "copy",
     "communication": "communication",
-    "waiting": "bad",
+    "waiting": "waiting",
     "bubble": "waste",
     "idle": "idle",
 }

@@ -20,7 +20,7 @@ from gpuscope.document.text import Text, sentences
 from gpuscope.run import Run
 from gpuscope.timeline.intervals import Intervals, merge
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
-from gpuscope.views.run_figures.roles import kind_role
+from gpuscope.views.palette import kind_role
 from gpuscope.views.words import word_text
 
 Floats = npt.NDArray[np.float64]

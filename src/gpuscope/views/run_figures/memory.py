@@ -6,7 +6,7 @@ from gpuscope.document import format as units
 from gpuscope.document.blocks import Axis, Bar, Bars, Lines, Mark, Part, Series
 from gpuscope.document.text import Text, verbatim
 from gpuscope.run import Run
-from gpuscope.views.run_figures.roles import memory_role
+from gpuscope.views.palette import memory_role
 from gpuscope.views.words import word_text
 
 _NEAR = 2.5

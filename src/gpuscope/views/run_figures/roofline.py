@@ -6,8 +6,8 @@ from gpuscope.analysis.types import Roofline, RooflinePoint
 from gpuscope.document.blocks import Axis, Lines, Mark, Series
 from gpuscope.document.text import Text
 from gpuscope.run import Run
+from gpuscope.views.palette import kind_role
 from gpuscope.views.roofline_summary import by_family, main_peak
-from gpuscope.views.run_figures.roles import kind_role
 from gpuscope.views.words import word_text
 
 _MOST_POINTS = 400

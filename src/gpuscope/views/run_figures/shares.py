@@ -6,7 +6,7 @@ from gpuscope.document import format as units
 from gpuscope.document.blocks import Bar, Bars, Part, Role
 from gpuscope.document.text import Text, verbatim
 from gpuscope.run import Run
-from gpuscope.views.run_figures.roles import class_role, kind_role
+from gpuscope.views.palette import class_role, kind_role
 from gpuscope.views.words import class_text, word_text
 
 _MOST = 14

@@ -9,7 +9,7 @@ from gpuscope.document.blocks import Axis, Bar, Bars, Block, Lines, Part, Role, 
 from gpuscope.document.text import Text, joined, verbatim
 from gpuscope.run import Run
 from gpuscope.views.figures import distinct_names, marked, marks_said
-from gpuscope.views.run_figures.roles import class_role, kind_role, memory_role
+from gpuscope.views.palette import class_role, kind_role, memory_role
 from gpuscope.views.sweep import field_text
 from gpuscope.views.words import class_text, word_text
 

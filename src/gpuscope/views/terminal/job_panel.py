@@ -10,10 +10,12 @@ from rich.text import Text
 
 from gpuscope.analysis.job_types import JobPart, JobRank, JobStory
 from gpuscope.document import format as units
+from gpuscope.document.blocks import Role
 from gpuscope.document.text import Text as Said
 from gpuscope.document.text import render
 from gpuscope.run import RankResult, Run
 from gpuscope.views.i18n import tr
+from gpuscope.views.palette import COLOURS
 from gpuscope.views.terminal.layout import Bar, bars, left, right, section, table
 from gpuscope.views.terminal.mesh_picture import mesh_picture
 from gpuscope.views.terminal.rank_panel import communication
@@ -22,13 +24,13 @@ from gpuscope.views.terminal.schedule_picture import schedule_picture
 MOST_ROWS = 16
 """Distinct ranks that are listed; of more, every so-manieth and the last."""
 
-_STYLES: Mapping[str, str] = {
-    "compute": "blue",
-    "exposed": "cyan",
-    "bubble": "yellow",
-    "imbalance": "bright_cyan",
-    "idle": "bright_black",
-    "chance": "magenta",
+_ROLES: Mapping[str, Role] = {
+    "compute": "compute",
+    "exposed": "communication",
+    "bubble": "waste",
+    "imbalance": "waiting",
+    "idle": "idle",
+    "chance": "reference",
 }
 
 
@@ -74,7 +76,7 @@ def _parts(found: JobStory, lang: str) -> RenderableType:
     for part in found.parts:
         rows.add_row(
             part_label(part, lang),
-            Bar(part.time_s / longest, 36, _STYLES[part.kind]),
+            Bar(part.time_s / longest, 36, COLOURS[_ROLES[part.kind]]),
             units.time(part.time_s, lang),
             units.share(part.time_s / found.step_s, lang),
         )

@@ -11,20 +11,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from gpuscope.views.palette import COLOURS, class_role
 from gpuscope.views.terminal.fitting import BarsColumn, FiguresColumn, FittingTable
-
-CLASS_STYLES: dict[str, str] = {
-    "compute-bound": "blue",
-    "bandwidth-bound": "magenta",
-    "instruction-bound": "bright_blue",
-    "launch-bound": "yellow",
-    "transfers": "green",
-    "communication": "cyan",
-    "communication: transfer": "cyan",
-    "communication: waiting for another rank": "bright_cyan",
-    "not classified": "white",
-}
-"""Colour of each time class; idle is dim. The same on the page."""
 
 LEAST_BAR = 4
 """Cells below which a bar says nothing."""
@@ -129,4 +117,4 @@ def area(values: Sequence[float], height: int) -> str:
 
 def class_style(label: str) -> str:
     """The colour of a time class."""
-    return CLASS_STYLES.get(label, "bright_black")
+    return COLOURS[class_role(label)]

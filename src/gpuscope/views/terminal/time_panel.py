@@ -14,9 +14,9 @@ from gpuscope.document.text import render
 from gpuscope.run import Run
 from gpuscope.views.figures import short_operator
 from gpuscope.views.i18n import tr
+from gpuscope.views.palette import COLOURS
 from gpuscope.views.quantities import cell
 from gpuscope.views.run_figures.account import account as account_figure
-from gpuscope.views.terminal.blocks.roles import STYLES
 from gpuscope.views.terminal.layout import Bar, bars, class_style, left, right, section, table
 from gpuscope.views.words import class_label, word
 
@@ -55,7 +55,7 @@ def account(run: Run, lang: str) -> RenderableType | None:
     rows = table(left(), bars(), right(), right(), header=False)
     for each in figure.bars:
         time_s = sum(part.value for part in each.parts)
-        style = STYLES[each.parts[0].role] if each.parts else ""
+        style = COLOURS[each.parts[0].role] if each.parts else ""
         rows.add_row(
             cell(each.label, "", lang),
             Bar(time_s / step_s, 36, style, start=each.start / step_s),

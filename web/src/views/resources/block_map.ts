@@ -1,6 +1,6 @@
 // Memory block by block: time across, the allocator's addresses up; holes are what nothing holds.
 
-import { CATEGORIES } from "../../core/colours";
+import { CATEGORIES, OTHER } from "../../core/colours";
 import { css, h, hideTip, showTip } from "../../core/dom";
 import { onResize } from "../../core/drawing";
 import { count, size, time } from "../../core/format";
@@ -10,7 +10,7 @@ import { asTable, latePanel, legend, table } from "../../core/panel";
 import { onTheme } from "../../core/theme";
 import { blockAt, heldAt, type Placed, placed } from "./block_map_data";
 
-const TALL = 420, OTHER = "#7d8795", FRAMES = 6;
+const TALL = 420, FRAMES = 6;
 
 export function blockMapPanel(page: ReportPage): HTMLElement | null {
   const columns = page.run.memory_blocks;

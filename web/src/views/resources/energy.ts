@@ -1,5 +1,6 @@
 // Energy, utilisation and pace: small panels beside each other.
 
+import { roleColour } from "../../core/colours";
 import { h, tipped, type Child } from "../../core/dom";
 import { energy, flopRate, flops, missing, money, percent, power, time } from "../../core/format";
 import { t } from "../../core/language";
@@ -9,7 +10,7 @@ import { legend, panel } from "../../core/panel";
 interface Parts { total_j: number | null; idle_j: number | null; active_j: number | null; compute_j: number | null; memory_j: number | null; average_w: number | null; cost_usd: number | null; source: string }
 
 const PARTS: [keyof Parts, string, string][] = [
-  ["compute_j", "matrix arithmetic", "#3b76d9"], ["active_j", "other kernels and L2", "#2f8f7a"], ["memory_j", "device memory", "#9a5bd0"], ["idle_j", "being on at all", "#a9b1bd"],
+  ["compute_j", "matrix arithmetic", roleColour("tensor")], ["active_j", "other kernels and L2", roleColour("instruction")], ["memory_j", "device memory", roleColour("memory")], ["idle_j", "being on at all", roleColour("idle")],
 ];
 
 const partName = (name: string): string => ({

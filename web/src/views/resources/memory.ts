@@ -1,6 +1,6 @@
 // Memory: the curve over the step by what it holds, the peak, and what holds it there.
 
-import { CATEGORIES } from "../../core/colours";
+import { CATEGORIES, OTHER, roleColour } from "../../core/colours";
 import { h, pressable, svg, tipped } from "../../core/dom";
 import { onResize } from "../../core/drawing";
 import type { Memory } from "../../core/document";
@@ -11,8 +11,8 @@ import type { ReportPage } from "../../core/page";
 import { asTable, legend, panel, table } from "../../core/panel";
 import { envelope, holderModule, type MemoryPicture, memoryPicture, stacked } from "./memory_data";
 
-const GROUND = "#0f9b8e";
-const colour = (name: string): string => CATEGORIES[name] ?? (name === "allocated" ? GROUND : "#7d8795");
+const GROUND = roleColour("shared");
+const colour = (name: string): string => CATEGORIES[name] ?? (name === "allocated" ? GROUND : OTHER);
 
 export function memoryPanel(page: ReportPage): HTMLElement | null {
   const m = page.run.analysis.memory;
@@ -98,7 +98,7 @@ function curveLegend(m: Memory, p: MemoryPicture): HTMLElement {
   const shown = p.layers.filter((layer) => layer.bytes.some((b) => b > 0));
   const capacity = m.capacity_bytes ? h("p", { class: "res-note" }, t("Capacity {size}; the peak takes {share} of it.", { size: size(m.capacity_bytes), share: percent(m.peak_bytes / m.capacity_bytes) })
     + (m.reserved_bytes ? " " + t("Reserved {size}: {share} more than the peak, for rounding and holes.", { size: size(m.reserved_bytes), share: percent(m.reserved_bytes / m.peak_bytes - 1) }) : "")) : null;
-  return h("div", {}, legend([...shown.map((layer) => ({ label: word(layer.name), colour: colour(layer.name) })), ...(m.reserved_curve_bytes.length ? [{ label: t("reserved"), colour: "#8d97a5" }] : [])]), capacity);
+  return h("div", {}, legend([...shown.map((layer) => ({ label: word(layer.name), colour: colour(layer.name) })), ...(m.reserved_curve_bytes.length ? [{ label: t("reserved"), colour: roleColour("reference") }] : [])]), capacity);
 }
 
 /** The moment of the peak on the timeline: choose what runs then. */

@@ -1,12 +1,13 @@
 // Axes, slopes, roofs and their labels, and the diamonds of the whole step.
 
+import { roleColour } from "../../core/colours";
 import { svg, tipped } from "../../core/dom";
 import { byteRate, digits, flopRate, percent, size } from "../../core/format";
 import { t } from "../../core/language";
 import type { Level, Slope, Whole } from "./roofline_data";
 import { type Box, keepClear, type Scales, slope, tilt } from "./roofline_layout";
 
-const COLOURS: Record<Slope["key"], string> = { l2: "#1aa3c4", memory: "#9a5bd0", link: "#d6476b", host: "#c06a3a" };
+const COLOURS: Record<Slope["key"], string> = { l2: roleColour("l2"), memory: roleColour("memory"), link: roleColour("communication"), host: roleColour("copy") };
 
 const shortRate = (value: number): string => {
   const [scale, prefix] = ([[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]] as const).find(([s]) => value >= s) ?? [1, ""];

@@ -8,7 +8,7 @@ import { t } from "../../core/language";
 export type Key = UseSeries["key"];
 
 const ROLES: Record<Key, string> = {
-  tensor: "tensor", vector: "good", sm: "compute", memory: "memory", l2: "l2", link: "communication", h2d: "copy", d2h: "copy", power: "launch",
+  tensor: "tensor", vector: "instruction", sm: "sm", memory: "memory", l2: "l2", link: "communication", h2d: "copy", d2h: "copy", power: "launch",
 };
 
 /** "SMs", where the language has a plural. */
@@ -43,7 +43,7 @@ export function unitMeaning(key: Key): string {
   }
 }
 
-export const unitColour = (key: Key): string => (key === "tensor" ? "#3b76d9" : key === "sm" ? "#5a67d8" : key === "vector" ? "#2f8f7a" : roleColour(ROLES[key]));
+export const unitColour = (key: Key): string => roleColour(ROLES[key]);
 
 /** A value of a curve in its unit. */
 export function value(series: UseSeries, amount: number | null | undefined): string {

@@ -1,14 +1,10 @@
 // Why a device was idle: one colour a cause, the same in all panels.
 
+import { CAUSES, OTHER } from "../../core/colours";
 import { t } from "../../core/language";
 
-const CAUSES: Record<string, string> = {
-  "host dispatching": "#c98a1b", "host synchronising": "#cf3f36", "launch gap": "#8f99a8", "waiting for data": "#b0703f",
-  "waiting for another stream": "#1a8fb0", "waiting for another rank": "#d987a2", "waiting by chance": "#b98fc9", unknown: "#6b7480",
-};
-
 /** The colour of a cause of idle time (gpuscope.analysis.idle). */
-export const causeColour = (cause: string): string => CAUSES[cause] ?? "#6b7480";
+export const causeColour = (cause: string): string => CAUSES[cause] ?? OTHER;
 
 /** What a cause means, in a sentence. */
 export function causeMeaning(cause: string): string {

@@ -1,6 +1,6 @@
 // Lanes of amounts over time: what the units do, memory by what it holds, and what a recording counted.
 
-import { CATEGORIES } from "../../core/colours";
+import { CATEGORIES, OTHER, roleColour } from "../../core/colours";
 import type { Run, Timeline } from "../../core/document";
 import { size } from "../../core/format";
 import { t, word } from "../../core/language";
@@ -48,9 +48,9 @@ function memoryLane(run: Run): Counter | null {
   const sums = new Array<number>(picture.times.length).fill(0), layers: NonNullable<Counter["layers"]> = [];
   for (const layer of picture.layers) {
     layer.bytes.forEach((bytes, i) => { sums[i] += bytes; });
-    layers.unshift({ name: word(layer.name), colour: CATEGORIES[layer.name] ?? "#7d8795", upTo: [...sums], own: layer.bytes });
+    layers.unshift({ name: word(layer.name), colour: CATEGORIES[layer.name] ?? OTHER, upTo: [...sums], own: layer.bytes });
   }
-  return { key: "held", name: t("Memory held"), time: Float64Array.from(picture.times, (s) => origin + s * 1e9), value: sums, most: Math.max(...sums), colour: "#0f9b8e", told: size, layers };
+  return { key: "held", name: t("Memory held"), time: Float64Array.from(picture.times, (s) => origin + s * 1e9), value: sums, most: Math.max(...sums), colour: roleColour("shared"), told: size, layers };
 }
 
 /** Counters that say something: more than one reading, some of them above zero. */
@@ -59,6 +59,6 @@ function recorded(tl: Timeline): Counter[] {
     const readings = counter.value.filter((v): v is number => v !== null), most = readings.reduce((a, b) => Math.max(a, b), 0);
     if (readings.length < 2 || most <= 0) return [];
     const told = (amount: number | null | undefined) => (amount === null || amount === undefined ? t("not available") : counter.unit === "bytes" ? size(amount) : `${Number(amount.toPrecision(3))} ${counter.unit === "1" ? "" : counter.unit}`.trim());
-    return [{ key: counter.name, name: t(counter.name), time: Float64Array.from(counter.time_ns), value: counter.value, most, colour: "#0f9b8e", told }];
+    return [{ key: counter.name, name: t(counter.name), time: Float64Array.from(counter.time_ns), value: counter.value, most, colour: roleColour("shared"), told }];
   });
 }

@@ -1,6 +1,6 @@
 // The critical path in figures: what it is made of, and what shortening each part could gain.
 
-import { HOST, roleColour } from "../../core/colours";
+import { HOST, OTHER, roleColour } from "../../core/colours";
 import type { CriticalPath } from "../../core/document";
 import { h, svg } from "../../core/dom";
 import { count, time } from "../../core/format";
@@ -16,9 +16,9 @@ import { mainRank } from "./window";
 
 const COLOURS: Record<string, string> = {
   kernel: roleColour("compute"), communication: roleColour("communication"), copy: roleColour("copy"), "host operator": HOST.operator, "host call": HOST.launch,
-  python: HOST.python, "loading input": causeColour("waiting for data"), "launch latency": "#c9ced7", synchronising: causeColour("host synchronising"), "handing over": "#8f7fb8", unexplained: "#5f6875", "waiting by chance": causeColour("waiting by chance"),
+  python: HOST.python, "loading input": causeColour("waiting for data"), "launch latency": causeColour("launch gap"), synchronising: causeColour("host synchronising"), "handing over": causeColour("handing over"), unexplained: OTHER, "waiting by chance": causeColour("waiting by chance"),
 };
-const colourOf = (kind: string): string => COLOURS[kind] ?? "#5f6875";
+const colourOf = (kind: string): string => COLOURS[kind] ?? OTHER;
 const COLUMNS = 500;
 
 /** The panel; null without device work. */

@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuscope.document.blocks import Bar, Bars, Role
+from gpuscope.views.palette import COLOURS
 from gpuscope.views.quantities import cell, words
 from gpuscope.views.terminal.blocks.layout import clip, titled
-from gpuscope.views.terminal.blocks.roles import FILLS, STYLES
+from gpuscope.views.terminal.blocks.roles import FILLS
 
 _MOST = 44
 """Cells of the longest bar."""
@@ -95,7 +96,7 @@ class _Drawn:
         cells: list[tuple[str, str]] = [(" ", "")] * before
         reached = bar.start
         for part in bar.parts:
-            style = STYLES[part.role]
+            style = COLOURS[part.role]
             reached += max(0.0, part.value)
             ends = reached / scale * width if scale > 0 else 0.0
             if len(sorts) > 1:
@@ -128,7 +129,7 @@ class _Drawn:
         entries = []
         single = self.block.bars[0] if len(self.block.bars) == 1 else None
         for number, (name, role) in enumerate(sorts):
-            entry = Text(FILLS[number % len(FILLS)] * 2, style=STYLES[role])
+            entry = Text(FILLS[number % len(FILLS)] * 2, style=COLOURS[role])
             entry.append(" " + name, style="default")
             if single is not None:
                 entry.append(self._amount(single, (name, role)), style="default")

@@ -14,9 +14,10 @@ from rich.text import Text
 
 from gpuscope.document.blocks import HeatMap
 from gpuscope.views.i18n import tr
+from gpuscope.views.palette import COLOURS
 from gpuscope.views.quantities import axis_label, cell, words
 from gpuscope.views.terminal.blocks.layout import clip, titled
-from gpuscope.views.terminal.blocks.roles import STYLES, series_style
+from gpuscope.views.terminal.blocks.roles import series_style
 
 _SHADES = "░▒▓█"
 _CLASSES = "█▒░▚▓╳╱○●+"
@@ -105,7 +106,7 @@ class _Map:
 
     def _class_style(self, at: int) -> str:
         roles = self.block.roles
-        return STYLES[roles[at]] if at < len(roles) else series_style("other", at)
+        return COLOURS[roles[at]] if at < len(roles) else series_style("other", at)
 
     def _columns(self, wide: int, across: int, each: int, aside: int) -> Text:
         """First and last column under the map, and some between where they fit."""

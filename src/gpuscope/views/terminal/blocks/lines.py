@@ -11,10 +11,11 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
 from gpuscope.document.blocks import Axis, Lines, Mark, Series
+from gpuscope.views.palette import COLOURS
 from gpuscope.views.quantities import axis_label, cell, tick, ticks, words
 from gpuscope.views.terminal.blocks.canvas import Canvas
 from gpuscope.views.terminal.blocks.layout import titled
-from gpuscope.views.terminal.blocks.roles import STYLES, series_style
+from gpuscope.views.terminal.blocks.roles import series_style
 
 _ROWS = 14
 _MOST_COLUMNS = 76
@@ -157,7 +158,7 @@ class _Plot:
                 for value, axis in ((mark.x, block.x), (mark.y, block.y))
                 if value is not None
             ]
-            line = Text(f"  {_NUMBERS[number % 35]} ", style=f"bold {STYLES[mark.role]}")
+            line = Text(f"  {_NUMBERS[number % 35]} ", style=f"bold {COLOURS[mark.role]}")
             line.append(words(mark.label, lang), style="not bold default")
             yield line.append(f"  {', '.join(at)}", style="not bold dim")
 
@@ -230,7 +231,7 @@ def _mark_number(canvas: Canvas, mark: Mark, number: int, across: _Scale, up: _S
     y = 1.0 if mark.y is None else up.share(mark.y)
     if x is None or y is None:
         return
-    style = f"bold {STYLES[mark.role]}"
+    style = f"bold {COLOURS[mark.role]}"
     canvas.glyph(
         x * (canvas.width - 1), (1 - y) * (canvas.height - 1), _NUMBERS[number % 35], style
     )
