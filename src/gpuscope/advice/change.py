@@ -41,6 +41,8 @@ class Change(ABC):
             minutes; of two that gain the same, the other is taken.
         redraws: other random numbers are drawn than in the original (by a loader's workers), so
             that results are compared over several seeds.
+        variant_of: name of a change that does the same to the code of a step that trains, so that
+            `transform` makes this one's program of that one's; "" for none.
         saves: a word for the time of a recording that `saving_s` is about; changes of one word
             would save the same time. "" for none.
         rank: order of installation; lower first (layout 10, precision 20, attention 30,
@@ -56,6 +58,7 @@ class Change(ABC):
     compiles: bool = False
     searches: bool = False
     redraws: bool = False
+    variant_of: str = ""
     saves: str = ""
     rank: int = 20
 
@@ -83,7 +86,22 @@ class Change(ABC):
     def transform(self, program: Program) -> Program | None:
         """The changed program, where that is certain without running the code again; else None.
 
+        Args:
+            program: without this change; with `variant_of` in its place, where there is one.
+
         A twin test holds it equal to what a capture with `install` gives.
+        """
+        return None
+
+    def again(self, plain: Program, alone: Program, other: Program) -> Program | None:
+        """What it makes of a program under other changes, as it did of the plain one; else None.
+
+        Only where that is certain without running the code; a twin test holds it equal to a
+        capture.
+
+        Args:
+            plain, alone: the program as it stands, and with this change alone.
+            other: with other changes, without this one.
         """
         return None
 

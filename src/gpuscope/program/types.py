@@ -80,6 +80,9 @@ WHOLE_STEP = "whole step"
 XLA = "xla"
 """`Program.engine` of what XLA compiled."""
 
+OPTIMIZER_ISSUED = "optimizer_issued"
+"""Setting of a program whose model is replayed from graphs, and whose compiled optimizer is not."""
+
 RETURNED = "gpuscope::returned"
 """Mark of what a compiled call returned that could get a gradient."""
 

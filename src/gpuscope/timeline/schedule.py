@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
 from gpuscope.document.text import Text
-from gpuscope.program.types import Op
+from gpuscope.program.types import OPTIMIZER_ISSUED, Op
 from gpuscope.timeline.dependencies import waits_by_row
 from gpuscope.timeline.places import Place, Places
 from gpuscope.timeline.types import Lane
@@ -221,10 +221,11 @@ def graphs_of(costed: CostedProgram) -> Callable[[Op], tuple[int, int, str] | No
 
     The program's own graphs (`Op.graph`); under `graph`, each forward and backward pass of a
     compiled call, or of the whole step where no call is marked, between host waits and input
-    copies, while the optimizer is issued call by call; or all of the step is one graph
-    (`Program.settings["step_graph"]`).
+    copies, while the optimizer is issued call by call, unless it is compiled to graphs, too; or all
+    of the step is one graph (`Program.settings["step_graph"]`).
     """
     whole = costed.program.settings.get("step_graph", False)
+    issued = costed.program.settings.get(OPTIMIZER_ISSUED, False)
     marked = any(op.region for op in costed.program.ops)
 
     def graph_of(op: Op) -> tuple[int, int, str] | None:
@@ -234,6 +235,8 @@ def graphs_of(costed: CostedProgram) -> Callable[[Op], tuple[int, int, str] | No
             return None
         if whole:
             return 0, 0, ""
+        if issued and op.phase == "optimizer":
+            return None
         graphed = op.region > 0 if marked else op.phase in GRAPHED_PHASES
         return (0, op.region, op.phase) if graphed else None
 

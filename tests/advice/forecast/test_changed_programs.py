@@ -54,3 +54,27 @@ def test_a_folded_model_is_seen_whole():
     assert model.repeated == ("GPT2Block", 8)
     assert model.parameters == program.parameters
     assert programs.seen.file == ""
+
+
+def test_what_a_combination_is_made_of():
+    programs = ChangedPrograms(build, gs.parse_target("h200"))
+    none, names = frozenset(), {"compile-reduce-overhead", "compile-optimizer"}
+    # Before the workload is seen, nothing is known to be made of something else.
+    assert programs.sources(names) == {frozenset(names)}
+    assert not programs.known(())
+    programs.of()
+    assert programs.sources(names) == {
+        none,
+        frozenset({"compile"}),
+        frozenset({"compile-optimizer"}),
+    }
+    assert programs.sources({"tf32", "checkpoint"}) == {frozenset({"checkpoint"})}
+    assert programs.sources({"fused-optimizer"}) == {frozenset({"fused-optimizer"})}
+
+
+def test_a_program_of_another_process_is_not_captured_again():
+    program = gs.capture(build)
+    with known(Tiny("half", half)):
+        programs = ChangedPrograms(build, gs.parse_target("h200"))
+        programs.take(["half"], program)
+        assert programs.of(["half"]) is program

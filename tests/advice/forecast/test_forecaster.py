@@ -140,3 +140,18 @@ def test_what_does_not_fit(forecaster):
     small = Forecaster(lambda: build(10_000_000), "h200")
     assert small.case.run.fits is False
     assert small.forecast(["twice"]).effect == "does not fit"
+
+
+def test_another_process_begins_with_the_workload_of_the_first(forecaster):
+    with known(*ALL):
+        other = Forecaster(build)
+        other.begin_with(forecaster._baseline())
+        assert other.case.program == forecaster.case.program
+        assert other.case.seen == forecaster.case.seen
+        assert other.case.run.step_time_s == forecaster.case.run.step_time_s
+        found, packed = other.answer(("half",))
+        here = forecaster.forecast(("half",))
+        assert (found.low, found.speedup, found.high) == (here.low, here.speedup, here.high)
+        forecaster._take(("half",), (found, packed))
+        assert forecaster._programs.of(("half",)).ops == other._programs.of(("half",)).ops
+        assert other.answer(("crashes",))[1] is None

@@ -15,8 +15,9 @@ from gpuscope.advice.forecast.workers import Workers, _Worker
 SETS = [(f"c{at}",) for at in range(12)]
 
 
-def _with(answer, monkeypatch):
-    """Workers whose process answers so; None ends it."""
+def _with(answer, monkeypatch, told=None):
+    """Workers whose process answers so; None ends it. What each is told first is put down."""
+    told = [] if told is None else told
 
     class _Process:
         def kill(self):
@@ -29,6 +30,10 @@ def _with(answer, monkeypatch):
         ours, theirs = Pipe()
 
         def work():
+            try:
+                told.append(theirs.recv())
+            except EOFError:
+                return
             while True:
                 try:
                     names = theirs.recv()
@@ -84,3 +89,21 @@ def test_a_worker_that_hangs_is_not_waited_for_long(monkeypatch):
 def test_few_sets_start_nobody(monkeypatch):
     here, _ = _run(_with(lambda names: 1 / 0, monkeypatch), SETS[:3])
     assert here == SETS[:3]
+
+
+def test_workers_are_told_once_what_it_is_about(monkeypatch):
+    told = []
+    pool = _with(lambda names: "forecast", monkeypatch, told)
+    for _ in range(2):
+        pool.forecast(SETS, lambda names: time.sleep(0.005), lambda names, answer: None, lambda: 7)
+    pool.close()
+    assert told == [7, 7]
+
+
+def test_they_start_before_the_first_set(monkeypatch):
+    pool = _with(lambda names: "forecast", monkeypatch)
+    pool.start(workers.FEWEST - 1)
+    assert not pool._started
+    pool.start(workers.FEWEST)
+    assert len(pool._started) == 2
+    pool.close()

@@ -26,11 +26,13 @@ from gpuscope.advice.changes.transforms.compilation import (
     losses_named,
     marks_steps,
 )
+from gpuscope.advice.changes.transforms.compiled_programs import in_mode
 from gpuscope.advice.changes.transforms.empty_masks import leave_masks_out
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
+from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
     from gpuscope.advice.changes.hooks.live import Live
@@ -139,6 +141,18 @@ class CompileModel(Change):
         return after_each_model(sources, seen, "{name}.compile(" + arguments + ")\n")
 
 
+class CompileModelIn(CompileModel):
+    """Compile every root module in another mode than the default."""
+
+    def __init__(self, name: str, title: Text, mode: str, unmasked: bool = False) -> None:
+        super().__init__(name, title, mode, unmasked)
+        self.variant_of = "compile-unmasked" if unmasked else "compile"
+
+    def transform(self, program: Program) -> Program | None:
+        """The default mode's program: the same calls, marked alike."""
+        return in_mode(program, self.mode or "") if program.compiled == "default" else None
+
+
 def after_each_model(
     sources: Mapping[str, str], seen: Seen, line: str, needs: tuple[str, ...] = ()
 ) -> tuple[Edit, ...] | None:
@@ -197,7 +211,7 @@ register(
     )
 )
 register(
-    CompileModel(
+    CompileModelIn(
         "compile-unmasked-graphs",
         Text("torch.compile with CUDA graphs, no mask where none is needed"),
         "reduce-overhead",
@@ -205,12 +219,12 @@ register(
     )
 )
 register(
-    CompileModel(
+    CompileModelIn(
         "compile-reduce-overhead", Text("torch.compile with CUDA graphs"), "reduce-overhead"
     )
 )
 register(
-    CompileModel(
+    CompileModelIn(
         "compile-max-autotune", Text("torch.compile, products chosen by trial"), "max-autotune"
     )
 )

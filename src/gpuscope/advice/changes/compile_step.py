@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.advice.change import Change
 from gpuscope.advice.changes.evidence.compilation_fit import cannot_compile
 from gpuscope.advice.changes.evidence.step_figures import kind_s, percent
+from gpuscope.advice.changes.transforms.compiled_programs import with_compiled_optimizer
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
 from gpuscope.document.quantities import Seconds
 from gpuscope.document.text import Text
+from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
     from gpuscope.advice.changes.hooks.live import Live
@@ -70,6 +72,10 @@ class CompileOptimizer(Change):
             live.set(optimizer, "step", torch.compile(optimizer.step))
 
         live.on_optimizer_made(use)
+
+    def again(self, plain: Program, alone: Program, other: Program) -> Program | None:
+        """Marks on the optimizer's operators, whatever else was changed."""
+        return with_compiled_optimizer(plain, alone, other)
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """`optimizer.step = torch.compile(optimizer.step)` after each optimizer is made."""

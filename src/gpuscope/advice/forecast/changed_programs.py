@@ -81,16 +81,50 @@ class ChangedPrograms:
         """
         wanted = frozenset(names)
         if wanted not in self._known:
-            self._known[wanted] = self._transformed(wanted) or self._captured(wanted)
+            self._known[wanted] = self._made(wanted) or self._captured(wanted)
         return self._known[wanted]
 
-    def _transformed(self, names: Names) -> Captured | None:
-        """By way of a change that says what becomes of a program, from the one without it."""
+    def known(self, names: Iterable[str]) -> bool:
+        """Whether the program with these changes is here already."""
+        return frozenset(names) in self._known
+
+    def take(self, names: Iterable[str], captured: Captured) -> None:
+        """Take a program that another process captured."""
+        self._known.setdefault(frozenset(names), captured)
+
+    def sources(self, names: Iterable[str]) -> frozenset[Names]:
+        """The sets of changes whose captures the program with these changes is made of."""
+        wanted = frozenset(names)
+        for change in plan(wanted):
+            needed = self._needed(wanted, change)
+            if needed:
+                return frozenset().union(*map(self.sources, needed))
+        return frozenset({wanted})
+
+    def _needed(self, names: Names, change: Change) -> tuple[Names, ...]:
+        """What a change of a set needs to make the set's program without a capture; () if it
+        cannot."""
+        kind, rest = type(change), names - {change.name}
+        if kind.transform is not Change.transform and (not change.variant_of or self._trains()):
+            return (rest | {change.variant_of} if change.variant_of else rest,)
+        if kind.again is not Change.again and rest and self._trains():
+            return frozenset(), frozenset({change.name}), rest
+        return ()
+
+    def _trains(self) -> bool:
+        plain = self._known.get(frozenset())
+        return isinstance(plain, Program) and any(op.phase == "backward" for op in plain.ops)
+
+    def _made(self, names: Names) -> Captured | None:
+        """By way of a change that says what becomes of programs, from those that it needs."""
         for change in plan(names):
-            if type(change).transform is Change.transform:
-                continue
-            rest = self.of(names - {change.name})
-            made = _each(rest, change.transform)
+            needed = self._needed(names, change)
+            found = [self.of(each) for each in needed]
+            made: Captured | None = None
+            if len(found) == 1:
+                made = _each(found[0], change.transform)
+            elif found and all(isinstance(each, Program) for each in found):
+                made = change.again(*found)  # type: ignore[arg-type]
             if made is not None:
                 return made
         return None

@@ -65,8 +65,9 @@ def advice_of(
         UnknownNameError: a change or a numerics is not known.
     """
     check_names(allow, only, without)
-    case = forecaster.case
     wanted = [n for n in names if (not only or n in only) and n not in without]
+    forecaster.expect(len(wanted) // 3)  # of those known about a third fit a workload
+    case = forecaster.case
     fits = {name: forecaster.fit(name) for name in wanted}
     able = [name for name in wanted if fits[name].applies]
     forecaster.prepare([(name,) for name in able])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from gpuscope.advice.forecast.speedup import Costs, costs_of, speedup_interval
 from gpuscope.advice.forecast.workers import Workers
 from gpuscope.advice.registry import find, plan
 from gpuscope.advice.results import Effect, Forecast, Objective
-from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.advice.types import ChangeCase, Fit, Seen
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text, sentences, verbatim
 from gpuscope.errors import GpuscopeError, InvalidValueError
@@ -40,6 +40,19 @@ NOISE = 0.01
 
 Say = Callable[[str], None]
 Names = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A workload as it stands, sent to another process.
+
+    Attributes:
+        program: its packed program; None where that has no such form.
+        seen: what was seen of its code.
+    """
+
+    program: bytes | None
+    seen: Seen | None
 
 
 class Forecaster:
@@ -134,19 +147,66 @@ class Forecaster:
         """
         chosen = [tuple(change.name for change in plan(names)) for names in sets]
         new = [names for names in dict.fromkeys(chosen) if not self.known(names)]
-        if self._workers is None:
-            for names in new:
-                self._prepared(names)
+        if self._workers is not None and new:
+            self._workers.forecast(self._captures(new), self._prepared, self._take, self._baseline)
+        for names in new:
+            self._prepared(names)
+
+    def _captures(self, sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        """The sets whose captures these are made of, but for those that are here."""
+        _ = self.case
+        sources = [each for names in sets for each in self._programs.sources(names)]
+        missing = (each for each in dict.fromkeys(sources) if not self._programs.known(each))
+        named = (tuple(change.name for change in plan(each)) for each in missing)
+        return [names for names in named if not self.known(names)]
+
+    def expect(self, sets: int) -> None:
+        """Say how many sets will be asked for, so that others can start while this one begins."""
+        if self._workers is not None:
+            self._workers.start(sets)
+
+    def _baseline(self) -> Baseline:
+        """The workload as it stands, for another process."""
+        _ = self.case
+        return Baseline(self._packed(()), self._programs.seen)
+
+    def begin_with(self, baseline: Baseline) -> None:
+        """Take the workload as it stands from the process that asks; it is not captured here."""
+        from gpuscope.kept import form
+
+        if baseline.program is None:
             return
-        self._workers.forecast(new, self._prepared, self._take)
+        captured = form.unpacked(baseline.program)
+        self._programs.take((), captured)
+        self._programs.seen = baseline.seen
+        # Its findings' outcomes are for a reader: none is here.
+        run = predict_captured(captured, self.cluster, self.constants, outcomes=False)
+        self._case = ChangeCase(run, self.cluster, _first(captured), baseline.seen)
+
+    def answer(self, names: tuple[str, ...]) -> tuple[Forecast, bytes | None]:
+        """A forecast, and the captured program for the process that asked; None if it has none."""
+        return self._prepared(names), self._packed(names)
+
+    def _packed(self, names: tuple[str, ...]) -> bytes | None:
+        from gpuscope.kept import form
+
+        try:
+            return form.packed(self._programs.of(names)) if self._programs.known(names) else None
+        except form.NotKeptError:
+            return None
 
     def _prepared(self, names: Iterable[str]) -> Forecast:
         """Combinations are many; the interval is made for those that are shown."""
         chosen = tuple(names)
         return self.forecast(chosen, interval=len(chosen) == 1)
 
-    def _take(self, names: Iterable[str], forecast: Forecast) -> None:
+    def _take(self, names: Iterable[str], answer: tuple[Forecast, bytes | None]) -> None:
+        from gpuscope.kept import form
+
+        forecast, packed = answer
         self._forecasts[frozenset(names)] = forecast
+        if packed is not None:
+            self._programs.take(names, form.unpacked(packed))
 
     def close(self) -> None:
         """End other processes, where there are any."""

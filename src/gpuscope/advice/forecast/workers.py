@@ -18,7 +18,6 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from gpuscope import children
-from gpuscope.advice.results import Forecast
 from gpuscope.garbage import rare_collection
 
 __all__ = ["MOST", "Workers", "processes_here"]
@@ -41,8 +40,11 @@ Names = tuple[str, ...]
 class Forecasts(Protocol):
     """What a worker asks."""
 
-    def forecast(self, names: Names, interval: bool) -> Forecast:
-        """The workload under these changes."""
+    def begin_with(self, baseline: Any) -> None:
+        """Take the workload as it stands from the process that asks."""
+
+    def answer(self, names: Names) -> Any:
+        """What the workload does under these changes."""
 
 
 Make = Callable[[], Forecasts]
@@ -69,22 +71,33 @@ class Workers:
     def __init__(self, make: Make, processes: int) -> None:
         self._make, self._count = make, processes - 1
         self._started: list[_Worker] = []
+        self._told = False
+
+    def start(self, sets: int) -> None:
+        """Start them where so many sets are worth it; they import while this process works."""
+        if sets >= FEWEST and not self._started:
+            self._started = [_Worker.started(self._make) for _ in range(max(0, self._count))]
 
     def forecast(
         self,
         sets: Sequence[Names],
         here: Callable[[Names], Any],
-        take: Callable[[Names, Forecast], None],
+        take: Callable[[Names, Any], None],
+        baseline: Callable[[], Any] = lambda: None,
     ) -> None:
         """Have all sets predicted.
 
         Args:
             sets: of names.
             here: predicts one in this process.
-            take: is given what workers predicted.
+            take: is given what workers answered.
+            baseline: makes what they are told first, once.
         """
-        if len(sets) >= FEWEST and not self._started:
-            self._started = [_Worker.started(self._make) for _ in range(max(0, self._count))]
+        self.start(len(sets))
+        if self._started and not self._told:
+            self._told, about = True, baseline()
+            for worker in self._started:
+                worker.tell(about)
         left = list(sets)
         for worker in self._started:
             worker.send(left)
@@ -107,7 +120,7 @@ class Workers:
                     worker.process.wait(_FAREWELL_S)
             worker.process.kill()
             worker.process.wait()
-        self._started = []
+        self._started, self._told = [], False
 
 
 @dataclass
@@ -139,6 +152,13 @@ class _Worker:
             worker.lost = True
         return worker
 
+    def tell(self, baseline: Any) -> None:
+        """Tell it what all its answers are about."""
+        try:
+            self.pipe.send(baseline)
+        except OSError:
+            self.lost = True
+
     def send(self, left: list[Names]) -> None:
         """Give it the last of what is left."""
         if left and not self.busy and not self.lost:
@@ -151,7 +171,7 @@ class _Worker:
                 left.append(names)
 
     def collect(
-        self, take: Callable[[Names, Forecast], None], left: list[Names], wait_s: float = 0.0
+        self, take: Callable[[Names, Any], None], left: list[Names], wait_s: float = 0.0
     ) -> bool:
         """Take its answer if there is one, and give it more; whether there was one.
 
@@ -197,10 +217,11 @@ def main(descriptor: int) -> None:
 
 
 def _work(forecaster: Forecasts, pipe: Connection) -> None:
+    forecaster.begin_with(pipe.recv())
     while True:
         names = pipe.recv()
         try:
-            answer = forecaster.forecast(names, interval=len(names) == 1)
+            answer = forecaster.answer(names)
         except Exception:  # it knows less than the process that asked: say that it cannot
             answer = None
         pipe.send(answer)

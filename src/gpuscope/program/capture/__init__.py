@@ -12,7 +12,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -81,7 +81,8 @@ def capture(
             program = phases.program
             assert program is not None
         took_s = time.perf_counter() - started
-    return _complete(program, phases.compiled, samples, tokens, took_s)
+    modes = recorder.regions.modes
+    return _complete(program, phases.compiled, modes, samples, tokens, took_s)
 
 
 def _watched(build: Any) -> Any:
@@ -138,9 +139,16 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def _complete(
-    program: Program, compiled: str, samples: int | None, tokens: int | None, seconds: float
+    program: Program,
+    compiled: str,
+    modes: Mapping[int, tuple[int, str]],
+    samples: int | None,
+    tokens: int | None,
+    seconds: float,
 ) -> Program:
     from dataclasses import replace
+
+    from gpuscope.program.capture.compiled import of_model_and_optimizer
 
     if not program.ops:
         raise WorkloadError(
@@ -148,7 +156,8 @@ def _complete(
             Text("No operator was called between the start and the end of step()."),
             Text("Check that step() runs the model."),
         )
-    return replace(program, compiled=compiled, samples=samples, tokens=tokens, capture_s=seconds)
+    program = replace(program, compiled=compiled, samples=samples, tokens=tokens, capture_s=seconds)
+    return of_model_and_optimizer(program, modes)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,12 +23,14 @@ from gpuscope.document.text import Text
 from gpuscope.program.capture.left_frames import Rest, user_frame
 from gpuscope.program.capture.operators import Traced
 from gpuscope.program.capture.patches import Patches, here
-from gpuscope.program.types import RETURNED, GraphBreak
+from gpuscope.program.types import OPTIMIZER_ISSUED, RETURNED, GraphBreak, Program
 
 Entered = Callable[[], AbstractContextManager[None]]
 
 GRAPHED = "cudagraphs"
 """The mode of code that is replayed from graphs, not compiled."""
+
+_GRAPHLESS = ("default", "max-autotune-no-cudagraphs")
 
 _READS_A_VALUE = "aten::_local_scalar_dense"
 
@@ -53,6 +56,8 @@ class Regions:
         self.count = 0
         self.asked = self.latest = 0
         self.breaks: dict[tuple[str, str], int] = {}
+        self.modes: dict[int, tuple[int, str]] = {}
+        """Of each compiled call of the step: the asking's number, and the mode."""
         self._rests: list[Rest] = []
         self._recording = False
         self._numbers: list[int] = []
@@ -85,7 +90,9 @@ class Regions:
                 self._recording, self.count = True, 0
                 self._numbers.clear()
                 self._owners.clear()
+                self.modes.clear()
             self.count += 1
+            self.modes[self.count] = asked, mode
             self._mark(self.count)
             if torch.is_autocast_enabled("cuda"):
                 Traced.autocast = torch.get_autocast_dtype("cuda")
@@ -194,6 +201,27 @@ def mode_of(mode: str | None, backend: object, options: Mapping[str, Any] | None
     if options.get("max_autotune"):
         return "max-autotune" if graphs else "max-autotune-no-cudagraphs"
     return "reduce-overhead" if graphs else (mode or "default")
+
+
+def of_model_and_optimizer(program: Program, modes: Mapping[int, tuple[int, str]]) -> Program:
+    """The program with its model's mode, where optimizers are compiled by calls of their own.
+
+    Args:
+        program: as it was recorded, with the mode that was asked for last.
+        modes: of the step's compiled calls, see `Regions.modes`.
+    """
+    phases: dict[int, set[str]] = {}
+    for op in program.ops:
+        if op.region:
+            phases.setdefault(op.region, set()).add(op.phase)
+    own = {number for number, found in phases.items() if found == {"optimizer"}}
+    models = [modes[n] for n in phases if n not in own and n in modes]
+    if not own or not models or program.compiled in ("", GRAPHED):
+        return program
+    mode = max(models)[1]
+    issued = mode not in _GRAPHLESS and all(modes[n][1] in _GRAPHLESS for n in own if n in modes)
+    settings = {**program.settings, OPTIMIZER_ISSUED: True} if issued else program.settings
+    return replace(program, compiled=mode, settings=settings)
 
 
 def install(patch: Patches, recorder: Any) -> None:
