@@ -47,7 +47,7 @@ ALLOWED = {
     "explanation": f"{_TO_RUNS} api garbage",
     "kernel_lens": "errors hardware explanation",
     "learn": f"{_TO_RUNS} api explanation kernel_lens",
-    "advice": f"{_TO_RUNS} atomic garbage runtime capturing prediction api loading measurement"
+    "advice": f"{_TO_RUNS} atomic garbage runtime kept capturing prediction api loading measurement"
     " explanation",
     "planning": "errors hardware program cost timeline capturing api serving advice",
     "invariants": "errors hardware cost timeline analysis run",
