@@ -444,7 +444,32 @@ def plans() -> list[str]:
         'pipeline_parallel_schedule = "1F1B"\ndata_parallel_shard_degree = -1\n'
         '[activation_checkpoint]\nmode = "full"\n'
     )
-    return [own, f'[plan]\nrecompute = "full"\n{own}', titan]
+    more = titan.replace(
+        "[parallelism]\n", '[parallelism]\nmodule_fqns_per_model_part = [["layers.0"]]\n'
+    )
+    more += '[model]\nconverters = ["quantize.linear.float8"]\n'
+    own_more = f'{own}precision = "fp8"\nstages = "17+15"\n'
+    return [own, own_more, f'[plan]\nrecompute = "full"\n{own}', titan, more]
+
+
+@cache
+def deepspeed_plans() -> list[Any]:
+    """Plans as DeepSpeed's configuration."""
+    home = {"device": "cpu", "pin_memory": True}
+    zero = {"stage": 2, "offload_optimizer": home}
+    given = {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4}
+    return [{**given, "train_batch_size": 64, "zero_optimization": zero}, given]
+
+
+@cache
+def plan_lines() -> list[str]:
+    """Plans as accelerate's YAML and Megatron-LM's arguments."""
+    return [
+        "distributed_type: FSDP\nmixed_precision: fp8\nfsdp_config:\n  fsdp_version: 2\n"
+        "  fsdp_reshard_after_forward: true\n  fsdp_offload_params: true\n",
+        "torchrun pretrain_gpt.py \\\n --tensor-model-parallel-size 2 --seq-length 2048 \\\n"
+        "--pipeline-model-parallel-layout 'Et*17|t*15L' --exp-avg-dtype bf16\n",
+    ]
 
 
 @cache

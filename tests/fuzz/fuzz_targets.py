@@ -577,6 +577,8 @@ TARGETS: dict[str, Target] = {
         Target("load", "t.jsonl", _from(damage.as_lines, seeds.loads), _load),
         Target("triton", "config.pbtxt", _from(damage.as_toml, seeds.tritons), _triton),
         Target("plan", "plan.toml", _from(damage.as_toml, seeds.plans), _plan),
+        Target("deepspeed", "p.json", _from(damage.as_json, seeds.deepspeed_plans), _plan),
+        Target("plan lines", "p.sh", _from(damage.as_table, seeds.plan_lines), _plan),
         Target("lengths", "l.txt", _from(damage.as_lines, seeds.lengths), _lengths),
         Target("prices", "p.toml", _from(damage.as_toml, seeds.prices), _prices),
         Target("guard", "gpuscope.toml", _from(damage.as_toml, seeds.guards), _guarded),

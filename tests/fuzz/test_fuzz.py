@@ -68,6 +68,7 @@ READERS = {
     "measurement/sensors/recording.py": "sensor",
     "planning/existing.py": "plan",
     "planning/prices.py": "prices",
+    "planning/readers/deepspeed.py": "plan",
     "program/models/rows.py": "lengths",
     "program/models/config_file.py": "config",
     "run/reader.py": "run",

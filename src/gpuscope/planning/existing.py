@@ -44,6 +44,7 @@ def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
         world=cluster.n_devices, node=cluster.devices_per_node, global_batch=batch, **told.layout
     )
     each = Candidate(cluster, plan_of(question.size, seq, asked), told.more)
+    plan_of(question.size, seq, each.asked)  # a cut of stages, too
     lacks = [DIMENSIONS.get(n).lacks(cluster.device, v) for n, v in each.more]
     why = next((lack for lack in lacks if lack is not None), unlike(each.plan, each.more))
     if why is not None:

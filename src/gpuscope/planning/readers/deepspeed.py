@@ -9,6 +9,7 @@ from typing import Any
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
 from gpuscope.outside.plain import json_of
+from gpuscope.outside.toml_file import no_value
 from gpuscope.planning.readers.registry import AGAIN, READERS, Existing, Reader, count
 
 _SHARED = {0: "none", 1: "zero1", 2: "zero2", 3: "full"}
@@ -25,7 +26,10 @@ def _read(text: str, devices: int, path: Path) -> Existing:
     zero = zero if isinstance(zero, Mapping) else {}
     micro = count("microbatch", content.get("train_micro_batch_size_per_gpu", 1))
     layout: dict[str, Any] = {"dp": devices, "microbatch": micro}
-    layout["fsdp"] = _SHARED.get(zero.get("stage", 0), "none")
+    stage = zero.get("stage", 0)
+    if stage not in (0, 1, 2, 3):
+        raise no_value("stage", stage, "1")
+    layout["fsdp"] = _SHARED[stage]
     again = "The script recomputes (full)" in str(content.get("gpuscope", ""))
     layout["recompute"] = "full" if again or "activation_checkpointing" in content else "none"
     batch = content.get("train_batch_size")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from gpuscope.document.text import Text
 from gpuscope.outside.toml_file import no_value, parse_toml
-from gpuscope.planning.dimensions.registry import DIMENSIONS, Choices
+from gpuscope.planning.dimensions.registry import DIMENSIONS, Choices, tries_of
 from gpuscope.registry import Registry
 
 __all__ = ["AGAIN", "READERS", "Existing", "Reader", "count", "found", "tables_of"]
@@ -37,8 +38,14 @@ class Existing:
         """What is not usual beside the layout.
 
         Raises:
-            UnknownNameError: no such dimension.
+            UnknownNameError: no such dimension, or value of one.
+            InvalidValueError: a cut of stages that is none.
         """
+        for name, value in self.beside.items():
+            if name != "stages":
+                tries_of(name, (value,))
+            elif re.fullmatch(r"\d{1,4}(x\d{1,4})?(\+\d{1,4}(x\d{1,4})?)*", value) is None:
+                raise no_value(name, value, '"17+15"')
         usual = {name: DIMENSIONS.get(name).values[0] for name in self.beside}
         return tuple(sorted((n, v) for n, v in self.beside.items() if v != usual[n]))
 

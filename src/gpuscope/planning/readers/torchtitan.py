@@ -76,10 +76,11 @@ def _beside(
     found = {}
     if training.get("enable_cpu_offload") is True:
         found["offload"] = "cpu"
-    if "quantize.linear.float8" in table_of(content, "model", path).get("converters", ()):
+    converters = table_of(content, "model", path).get("converters", [])
+    if isinstance(converters, list) and "quantize.linear.float8" in converters:
         found["precision"] = "fp8"
     parts = split.get("module_fqns_per_model_part")
-    if isinstance(parts, list):
+    if isinstance(parts, list) and parts and all(isinstance(part, list) for part in parts):
         blocks = [sum(str(name).startswith("layers.") for name in part) for part in parts]
         if max(blocks) - min(blocks) > 0:
             found["stages"] = words_of(blocks)
