@@ -163,20 +163,55 @@ def filled(path: Path, folder: Path) -> Path:
 
 
 def predict(folder: Path, on: str, engine: str) -> None:
-    """A row for every graph in RESULT."""
+    """A row for every graph in RESULT; this machine's ceilings are the best of some tries."""
     import gpuscope as gs
+    from gpuscope.hardware.processors import processor
+    from gpuscope.on_processor import predict_on_processor
 
+    machine = best_of_tries(on) if on.startswith("this-cpu") else processor(on)
     rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
     for path in sorted(folder.glob("*.onnx")):
-        run = gs.predict(str(path), on=on, options=gs.WorkloadOptions(engine=engine))
+        run = predict_on_processor(str(path), machine, gs.WorkloadOptions(engine=engine))
         low_s, high_s = run.step_time_interval_s
         row = {
-            "graph": path.stem, "on": on, "engine": engine, "step_time_s": run.step_time_s,
-            "low_s": low_s, "high_s": high_s,
+            "graph": path.stem, "on": on, "engine": engine, "cores": machine.cores,
+            "flops_per_s": machine.flops_per_s["fp32"], "step_time_s": run.step_time_s,
+            "low_s": low_s, "high_s": high_s, "nodes": nodes_of(run),
         }  # fmt: skip
         rows = [each for each in rows if _key(each) != _key(row)] + [row]
         print(f"{path.stem}: {1e3 * run.step_time_s:.3f} ms", flush=True)
-    RESULT.write_text(json.dumps(sorted(rows, key=_key), indent=1) + "\n")
+    text = ",\n".join(json.dumps(row) for row in sorted(rows, key=_key))
+    RESULT.write_text(f"[\n{text}\n]\n")
+
+
+def best_of_tries(on: str) -> Any:
+    """This machine's processor as it is when others leave it alone: the best of some timings."""
+    from dataclasses import fields, replace
+
+    from gpuscope.hardware.processors import processor
+    from gpuscope.hardware.this_processor import this_processor
+
+    tries = []
+    for _ in range(6):
+        this_processor.cache_clear()
+        tries.append(processor(on))
+    best: dict[str, Any] = {}
+    for each in fields(tries[0]):
+        values = [getattr(one, each.name) for one in tries]
+        if each.name.endswith("bytes_per_s"):
+            best[each.name] = max(values)
+        elif each.name.endswith("flops_per_s"):
+            best[each.name] = {"fp32": max(value["fp32"] for value in values)}
+    return replace(tries[0], **best)
+
+
+def nodes_of(run: Any) -> dict[str, float]:
+    """Seconds of a predicted run by operator."""
+    found: dict[str, float] = defaultdict(float)
+    events = run.timeline.events
+    for name, length in zip(events.name, events.duration_ns, strict=True):
+        found[run.timeline.names[name]] += float(length) * 1e-9
+    return {name: round(value, 9) for name, value in found.items()}
 
 
 def _key(row: Row) -> tuple[str, str, str]:

@@ -18,6 +18,7 @@ from gpuscope.hardware import (
     parse_target,
 )
 from gpuscope.hardware.own import is_this, this_target
+from gpuscope.hardware.processors import is_processor, processor
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.run import Refused, Run
@@ -59,7 +60,9 @@ def predict(
     Args:
         workload: see `capture`.
         on: a device ("h200"), a cluster ("8xh200"), "this" (the GPU of this machine, as
-            `gpuscope bench --save` found it), or a `Device` (also a what-if one).
+            `gpuscope bench --save` found it), or a `Device` (also a what-if one). Of an ONNX graph
+            also a processor: "intel-xeon-8592", eight of its cores as "intel-xeon-8592:8",
+            "this-cpu".
         options: for a workload given by name.
         calibration: constants measured on your machine, or the file or folder that holds them;
             the catalogue's by default.
@@ -75,6 +78,10 @@ def predict(
         UnsupportedError: the device lacks a dtype that the workload needs.
         InputFileError: no such calibration, or "this" machine was never measured.
     """
+    if isinstance(on, str) and is_processor(on):
+        from gpuscope.on_processor import predict_on_processor
+
+        return predict_on_processor(workload, processor(on), options, strict)
     cluster = resolve_target(on)
     constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
     if overrides:

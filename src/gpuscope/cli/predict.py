@@ -58,7 +58,9 @@ def predict_command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=Text("What runs an ONNX graph: onnxruntime, tensorrt, pytorch."),
+            help=Text(
+                "What runs an ONNX graph: onnxruntime, tensorrt, pytorch; on a CPU also openvino."
+            ),
             show_default="onnxruntime",
         ),
     ] = None,
@@ -99,6 +101,7 @@ def predict_command(
     from gpuscope.capturing import keeping
     from gpuscope.cli.prediction import Request, run_request, targets_of
     from gpuscope.cli.tuning_arguments import fine_tuned
+    from gpuscope.hardware.processors import is_processor
 
     targets = targets_of(on, calibration)
     options = fine_tuned(target, options, tuned)
@@ -119,4 +122,9 @@ def predict_command(
         what_if=tuple(what_if or ()),
     )
     with keeping(not no_cache):
-        run_request(request, outputs)
+        if any(map(is_processor, targets)):
+            from gpuscope.cli.on_processors import run_on_processors
+
+            run_on_processors(request, outputs)
+        else:
+            run_request(request, outputs)

@@ -235,3 +235,29 @@ class AliasFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`catalogue/aliases.toml`: the names that would be ambiguous or wrong by rule alone."""
 
     aliases: dict[str, str]
+
+
+class ClockTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Dense operations a clock of one core."""
+
+    fp32: Positive
+    bf16: Positive | None = None
+    int8: Positive | None = None
+
+
+class ProcessorFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One socket, see `gpuscope.hardware.processors`."""
+
+    name: str
+    vendor: str
+    architecture: str
+    launch_year: Count
+    cores: Count
+    base_clock_hz: Positive
+    boost_clock_hz: Positive
+    vector_bits: Literal[128, 256, 512]
+    l2_bytes: Size
+    l3_bytes: Size
+    memory_bandwidth_bytes_per_s: Positive
+    sources: Annotated[tuple[str, ...], Meta(min_length=1)]
+    flops_per_clock: ClockTable

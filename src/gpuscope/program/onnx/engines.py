@@ -30,6 +30,8 @@ class Engine:
         node_s: host seconds a node before its launch; None: PyTorch's own host runs it.
         spread: relative 80 % half-width that it adds to the device's time.
         settings: switches of the program, as `Program.settings`.
+        optimizer: "onnxruntime" where the installed package itself says what is fused.
+        run_s: of a run on a processor, beside its nodes.
     """
 
     name: str
@@ -42,24 +44,33 @@ class Engine:
     node_s: float | None
     spread: float
     settings: tuple[tuple[str, bool], ...]
+    optimizer: str = ""
+    run_s: float = 0.0
+
+
+_ON_PROCESSOR = "-cpu"
+"""How the files of engines on processors end."""
 
 
 @cache
-def engines() -> tuple[str, ...]:
-    """Names of all engines."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+def engines(processor: bool = False) -> tuple[str, ...]:
+    """Names of all engines: on accelerators, or on a processor."""
+    names = (path.stem for path in _FOLDER.glob("*.toml"))
+    own = [name for name in names if name.endswith(_ON_PROCESSOR) == processor]
+    return tuple(sorted(name.removesuffix(_ON_PROCESSOR) for name in own))
 
 
 @cache
-def engine_named(name: str) -> Engine:
-    """The engine of that name.
+def engine_named(name: str, processor: bool = False) -> Engine:
+    """The engine of that name, on an accelerator or on a processor.
 
     Raises:
         UnknownNameError: there is none.
     """
-    if name not in engines():
-        raise UnknownNameError(Text("engine"), name, engines())
-    read = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
+    if name not in engines(processor):
+        raise UnknownNameError(Text("engine"), name, engines(processor))
+    file = _FOLDER / f"{name}{_ON_PROCESSOR if processor else ''}.toml"
+    read = tomllib.loads(file.read_text("utf-8"))
     return Engine(
         name=name,
         called=read["called"],
@@ -71,4 +82,6 @@ def engine_named(name: str) -> Engine:
         node_s=read.get("node_s"),
         spread=read["spread"],
         settings=tuple(sorted(read["settings"].items())),
+        optimizer=read.get("optimizer", ""),
+        run_s=read.get("run_s", 0.0),
     )

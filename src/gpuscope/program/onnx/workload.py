@@ -10,15 +10,18 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import WorkloadOptions, canonical_dtype
-from gpuscope.program.onnx.axes import with_sizes
+from gpuscope.program.onnx.axes import axes_of, with_sizes
 from gpuscope.program.onnx.engines import Engine, engine_named
 from gpuscope.program.onnx.executing import as_executed
 from gpuscope.program.onnx.graph import Graph, Input, read
 from gpuscope.program.types import Program
 
-__all__ = ["DEFAULT_ENGINE", "OnnxBuild", "onnx_build"]
+__all__ = ["DEFAULT_ENGINE", "PROCESSOR", "OnnxBuild", "onnx_build"]
 
 DEFAULT_ENGINE = "onnxruntime"
+
+PROCESSOR = "cpu"
+"""`WorkloadOptions.device` of a graph that is predicted on a processor."""
 
 _TAKEN = frozenset({"task", "batch", "seq", "dtype", "device", "axes", "engine", "replicas"})
 _REAL = {"float32": "float32", "tf32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
@@ -88,7 +91,8 @@ def onnx_build(path: Path, options: WorkloadOptions) -> tuple[OnnxBuild, int | N
             take.
     """
     _refuse(path, options)
-    engine = engine_named(options.engine or DEFAULT_ENGINE)
+    processor = options.device == PROCESSOR
+    engine = engine_named(options.engine or DEFAULT_ENGINE, processor)
     dtype = canonical_dtype(options.dtype) if options.dtype else "float32"
     if dtype not in _REAL:
         raise InvalidValueError(
@@ -96,12 +100,35 @@ def onnx_build(path: Path, options: WorkloadOptions) -> tuple[OnnxBuild, int | N
             Text("Its own integers say where it is quantized."),
             Text("Type: --dtype float16, or give a quantized model."),
         )
+    if processor and dtype != "float32":
+        raise InvalidValueError(
+            Text("On a processor a graph is not run in {dtype}.", dtype=dtype),
+            Text("What is written in the file is what its engines compute."),
+            Text("Leave out --dtype."),
+        )
     graph = with_sizes(read(path), path, dict(options.axes), options.batch, options.seq)
+    if engine.optimizer:
+        graph = _optimized(path, graph)
     from gpuscope.program.onnx.fusing import fused_graph
 
     build = OnnxBuild(path, fused_graph(graph, engine.fusions), engine, _REAL[dtype])
     first = graph.inputs[0].shape if graph.inputs else ()
     return build, int(first[0]) if len(first) > 1 else None
+
+
+def _optimized(path: Path, sized: Graph) -> Graph:
+    """The graph as the engine's own optimizer leaves it for these sizes."""
+    from gpuscope.program.onnx.optimized import optimized
+
+    sizes = {
+        axis: int(size)
+        for own, given in zip(read(path).inputs, sized.inputs, strict=True)
+        for axis, size in zip(own.shape, given.shape, strict=True)
+        if isinstance(axis, str)
+    }
+    graph = optimized(path, sizes)
+    left = {axis: sizes[axis] for axis in axes_of(graph)}
+    return with_sizes(graph, path, left, None, None)
 
 
 def _refuse(path: Path, options: WorkloadOptions) -> None:
