@@ -92,6 +92,9 @@ def _cases() -> Iterator[tuple[str, int, str]]:
             yield "norm", width, "bfloat16"
             yield "masked", width, "bfloat16"
             yield "backward", width, "bfloat16"
+    for width in (512, 2048):
+        for way in ("narrowed", "mask read", "mask read alone", "scaled mask read"):
+            yield way, width, "float32"
 
 
 def rows(out: Path, until: float) -> None:
@@ -126,16 +129,34 @@ def _rows(way: str, width: int, dtype: str) -> dict[str, Any]:
         made = softmax(x)
         return made * (x - jnp.sum(made * x, axis=-1, keepdims=True))
 
+    seen = jnp.tril(jnp.ones((width, width), bool))
+
+    def narrowed(x: Any) -> Any:
+        return jax.nn.softmax(x, axis=-1).astype(jnp.bfloat16)
+
+    def mask_read(x: Any, seen: Any) -> Any:
+        return narrowed(jnp.where(seen, x.reshape(-1, width, width), -1e30))
+
+    def mask_read_alone(x: Any, seen: Any) -> Any:
+        return jnp.where(seen, x.reshape(-1, width, width), -1e30).astype(jnp.bfloat16)
+
+    def scaled_mask_read(x: Any, seen: Any) -> Any:
+        return mask_read(x * 0.125, seen)
+
+    masks = {"mask read": mask_read, "mask read alone": mask_read_alone}
+    masks["scaled mask read"] = scaled_mask_read
     ways = {"softmax": softmax, "norm": norm, "masked": masked, "backward": backward}
-    step = jax.jit(ways[way])
+    ways["narrowed"] = narrowed
+    step = jax.jit({**ways, **masks}[way])
     x = jax.random.normal(jax.random.key(0), (ELEMENTS // width, width), dtype)
-    compiled = step.lower(x).compile()
+    given = (x, seen) if way in masks else (x,)
+    compiled = step.lower(*given).compile()
     for _ in range(3):
-        jax.block_until_ready(compiled(x))
+        jax.block_until_ready(compiled(*given))
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             for _ in range(10):
-                jax.block_until_ready(compiled(x))
+                jax.block_until_ready(compiled(*given))
         kernels = _kernels(folder)
     lines = [each.strip() for each in compiled.as_text().splitlines() if " fusion(" in each]
     return {
@@ -181,13 +202,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument("graphs", type=Path, nargs="?")
+    parser.add_argument("--rows", action="store_true", help="the kernels of rows alone")
     parser.add_argument("--budget", type=float, default=220.0, help="seconds for all")
     args = parser.parse_args()
     sys.path.insert(0, str(HERE))
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
     args.out.mkdir(parents=True, exist_ok=True)
     begun = time.perf_counter()
-    parts = [lambda: measured(args.out, begun + 0.5 * args.budget)]
+    parts = [] if args.rows else [lambda: measured(args.out, begun + 0.5 * args.budget)]
     if args.graphs:
         parts.append(lambda: onnx(args.out, args.graphs, begun + 0.75 * args.budget))
     parts.append(lambda: rows(args.out, begun + args.budget))

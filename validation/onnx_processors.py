@@ -21,12 +21,15 @@ import tempfile
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "results" / "onnx_processors.json"
+MACHINES = HERE / "results" / "onnx_processors_machines.json"
+"""What cores and caches of two machines reached when they were timed with NumPy and PyTorch."""
+
 WEIGHTS = "weights.bin"
 THREADS = (1, 0)
 """One, and as many as ONNX Runtime takes by itself: one a core."""
@@ -38,7 +41,7 @@ Row = dict[str, Any]
 
 
 def models() -> dict[str, Callable[[], tuple[Any, str, Any]]]:
-    """The ten small ones, and six of a size that a processor serves."""
+    """The ten small ones, six of a size that a processor serves, and four that came later."""
     import torch
     import transformers as hf
 
@@ -98,7 +101,45 @@ def models() -> dict[str, Callable[[], tuple[Any, str, Any]]]:
             torch.zeros(1, 80, 3000),
         ),
     }  # fmt: skip
-    return {**MODELS, **larger}
+    later: dict[str, Callable[[], tuple[Any, str, Any]]] = {
+        "regnet 160": lambda: (
+            hf.RegNetModel(
+                hf.RegNetConfig(hidden_sizes=[64, 128, 256], depths=[1, 2, 2], groups_width=32)
+            ),
+            "pixel_values",
+            torch.zeros(1, 3, 160, 160),
+        ),
+        "distilbert 3x384": lambda: (
+            hf.DistilBertModel(
+                hf.DistilBertConfig(
+                    dim=384, n_layers=3, n_heads=6, hidden_dim=1536, vocab_size=8000, **eager
+                )
+            ),
+            "input_ids",
+            torch.zeros(2, 96, dtype=torch.long),
+        ),
+        "deit 4x256": lambda: (
+            hf.DeiTModel(
+                hf.DeiTConfig(
+                    hidden_size=256, num_hidden_layers=4, num_attention_heads=4,
+                    intermediate_size=1024, image_size=160, **eager,
+                ),
+                add_pooling_layer=False,
+            ),
+            "pixel_values",
+            torch.zeros(1, 3, 160, 160),
+        ),
+        "swin 64": lambda: (
+            hf.SwinModel(
+                hf.SwinConfig(image_size=128, embed_dim=64, depths=[2, 2], num_heads=[2, 4],
+                              window_size=4),
+                add_pooling_layer=False,
+            ),
+            "pixel_values",
+            torch.zeros(1, 3, 128, 128),
+        ),
+    }  # fmt: skip
+    return {**MODELS, **larger, **later}
 
 
 def _file(name: str) -> str:
@@ -146,63 +187,67 @@ def _strip_notes(model: Any) -> None:
 
 
 def filled(path: Path, folder: Path) -> Path:
-    """The graph in `folder` beside a file of small positive numbers for its weights."""
+    """The graph in `folder` beside a file of its weights: random numbers, zeros for whole ones."""
     import numpy as np
     import onnx
 
     model = onnx.load(str(path), load_external_data=False)
-    end = 0
+    raw, rng = bytearray(), np.random.default_rng(0)
     for each in model.graph.initializer:
         told = {entry.key: entry.value for entry in each.external_data}
-        if told:
-            end = max(end, int(told.get("offset", 0)) + int(told["length"]))
-    made = np.random.default_rng(0).uniform(0.01, 0.05, end // 4 + 1).astype(np.float32)
-    (folder / WEIGHTS).write_bytes(made.tobytes())
+        if not told:
+            continue
+        offset, length = int(told.get("offset", 0)), int(told["length"])
+        raw.extend(bytes(max(0, offset + length - len(raw))))
+        if each.data_type == onnx.TensorProto.FLOAT:
+            raw[offset : offset + length] = _weight(rng, tuple(each.dims)).tobytes()
+    (folder / WEIGHTS).write_bytes(raw)
     (folder / path.name).write_bytes(path.read_bytes())
     return folder / path.name
 
 
-def predict(folder: Path, on: str, engine: str) -> None:
-    """A row for every graph in RESULT; this machine's ceilings are the best of some tries."""
+def _weight(rng: Any, shape: tuple[int, ...]) -> Any:
+    """Numbers that keep what flows through about as large as it is: no denormal ones arise."""
+    import numpy as np
+
+    if len(shape) < 2:
+        return rng.uniform(0.5, 1.0, shape).astype(np.float32)
+    summed = shape[0] if len(shape) == 2 else np.prod(shape[1:])
+    return (rng.standard_normal(shape) * (2.0 / summed) ** 0.5).astype(np.float32)
+
+
+def predict(folder: Path, names: Sequence[str], engine: str) -> None:
+    """A row in RESULT for every graph on every processor."""
     import gpuscope as gs
-    from gpuscope.hardware.processors import processor
     from gpuscope.on_processor import predict_on_processor
 
-    machine = best_of_tries(on) if on.startswith("this-cpu") else processor(on)
     rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
     for path in sorted(folder.glob("*.onnx")):
-        run = predict_on_processor(str(path), machine, gs.WorkloadOptions(engine=engine))
-        low_s, high_s = run.step_time_interval_s
-        row = {
-            "graph": path.stem, "on": on, "engine": engine, "cores": machine.cores,
-            "flops_per_s": machine.flops_per_s["fp32"], "step_time_s": run.step_time_s,
-            "low_s": low_s, "high_s": high_s, "nodes": nodes_of(run),
-        }  # fmt: skip
-        rows = [each for each in rows if _key(each) != _key(row)] + [row]
-        print(f"{path.stem}: {1e3 * run.step_time_s:.3f} ms", flush=True)
+        for on in names:
+            run = predict_on_processor(str(path), known(on), gs.WorkloadOptions(engine=engine))
+            low_s, high_s = run.step_time_interval_s
+            row = {
+                "graph": path.stem, "on": on, "engine": engine, "step_time_s": run.step_time_s,
+                "low_s": low_s, "high_s": high_s, "nodes": nodes_of(run),
+            }  # fmt: skip
+            rows = [each for each in rows if _key(each) != _key(row)] + [row]
+            print(f"{path.stem} on {on}: {1e3 * run.step_time_s:.3f} ms", flush=True)
     text = ",\n".join(json.dumps(row) for row in sorted(rows, key=_key))
     RESULT.write_text(f"[\n{text}\n]\n")
 
 
-def best_of_tries(on: str) -> Any:
-    """This machine's processor as it is when others leave it alone: the best of some timings."""
-    from dataclasses import fields, replace
+def known(name: str) -> Any:
+    """A processor of the catalogue, this machine's, or one of MACHINES as it was timed."""
+    from gpuscope.hardware.processors import Processor, processor
 
-    from gpuscope.hardware.processors import processor
-    from gpuscope.hardware.this_processor import this_processor
-
-    tries = []
-    for _ in range(6):
-        this_processor.cache_clear()
-        tries.append(processor(on))
-    best: dict[str, Any] = {}
-    for each in fields(tries[0]):
-        values = [getattr(one, each.name) for one in tries]
-        if each.name.endswith("bytes_per_s"):
-            best[each.name] = max(values)
-        elif each.name.endswith("flops_per_s"):
-            best[each.name] = {"fp32": max(value["fp32"] for value in values)}
-    return replace(tries[0], **best)
+    whole, _, cores = name.partition(":")
+    machines = json.loads(MACHINES.read_text())
+    if whole not in machines:
+        return processor(name)
+    told = machines[whole]
+    rates = {key: {"fp32": told.pop(key)} for key in ("core_flops_per_s", "flops_per_s")}
+    made = Processor(id=whole, vendor="", architecture="", origin="measured", **told, **rates)
+    return made.with_cores(int(cores)) if cores else made
 
 
 def nodes_of(run: Any) -> dict[str, float]:
@@ -321,19 +366,23 @@ def by_onnxruntime(path: Path, threads: int, seconds: float, provider: str) -> R
 
 
 def _timed(call: Callable[[], object], seconds: float) -> Row:
+    """Runs' times, and the calling thread's own: on a busy machine that of one thread's runs."""
     found: list[float] = []
+    own: list[float] = []
     for _ in range(5):
         call()
     end = time.perf_counter() + seconds
     while len(found) < 7 or time.perf_counter() < end:
-        start = time.perf_counter()
+        start, begun = time.perf_counter(), time.thread_time()
         call()
         found.append(time.perf_counter() - start)
+        own.append(time.thread_time() - begun)
     found.sort()
     return {
         "step_time_s": statistics.median(found),
         "p10_s": found[len(found) // 10],
         "p90_s": found[len(found) * 9 // 10],
+        "thread_s": statistics.median(own),
         "runs": len(found),
     }
 
@@ -382,7 +431,14 @@ def by_openvino(path: Path, threads: int, seconds: float) -> Row:
     }  # fmt: skip
 
 
-def measure(folder: Path, out: Path, seconds: float, budget_s: float, engine: str) -> None:
+def measure(
+    folder: Path,
+    out: Path,
+    seconds: float,
+    budget_s: float,
+    engine: str,
+    counts: Sequence[int] = THREADS,
+) -> None:
     """Rows of all graphs that have none, as long as the budget lasts."""
     begun = time.perf_counter()
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
@@ -393,7 +449,7 @@ def measure(folder: Path, out: Path, seconds: float, budget_s: float, engine: st
         for path in sorted(folder.glob("*.onnx")):
             with tempfile.TemporaryDirectory() as inside:
                 whole = filled(path, Path(inside))
-                for threads in THREADS:
+                for threads in counts:
                     if (path.stem, threads) in there or time.perf_counter() - begun > budget_s:
                         continue
                     row = _measured(whole, threads, seconds, engine)
@@ -419,10 +475,11 @@ def main() -> None:
     parser.add_argument("verb", choices=("export", "predict", "measure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path, nargs="?")
-    parser.add_argument("--on", default="this-cpu")
+    parser.add_argument("--on", nargs="*", default=["this-cpu"])
     parser.add_argument("--engine", default="onnxruntime")
     parser.add_argument("--provider", default="CPUExecutionProvider")
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--threads", type=int, nargs="*", default=THREADS)
     parser.add_argument("--budget", type=float, default=1e9, help="begin nothing after so long, s")
     args = parser.parse_args()
     if args.verb == "export":
@@ -433,7 +490,7 @@ def main() -> None:
         parser.error("measure needs a file to write to")
     else:
         ran = "openvino" if args.engine == "openvino" else args.provider
-        measure(args.folder, args.out, args.seconds, args.budget, ran)
+        measure(args.folder, args.out, args.seconds, args.budget, ran, args.threads)
 
 
 if __name__ == "__main__":

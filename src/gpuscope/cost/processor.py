@@ -1,9 +1,10 @@
-"""Nodes of a graph on a processor: the larger of arithmetic and bytes, and what every node takes.
+"""Nodes of a graph on a processor: arithmetic, bytes, and what every node takes.
 
 A node's operators are costed together. Arithmetic: products and convolutions at a share of the
 vector units' peak that depends on their shape, other nodes at the clocks of an element. Bytes: each
-tensor that is read or written once, at the rate of the cache that holds what the node touches
-(weights: that holds all of the model). How many threads share a node follows ONNX Runtime's rules.
+tensor that is read or written once, at the rate of the cache that holds the model: between two uses
+of a buffer the run goes through all of its weights. Products hide the smaller of both behind the
+larger, loops over elements do not. How many threads share a node follows ONNX Runtime's rules.
 """
 
 from __future__ import annotations
@@ -94,9 +95,11 @@ class _Machine:
         alone_s = clocks / _table()["threads"]["clock_hz"] / threads
         arithmetic_s = alone_s + sum(self._product_s(op, threads) for op in products)
         memory_s = self._memory_s(read + written, fixed, threads)
-        took = max(arithmetic_s, memory_s)
+        took = max(arithmetic_s, memory_s) if products else arithmetic_s + memory_s
         if threads > 1:
-            took = took / _table()["threads"]["even"] + _table()["threads"]["fork_s"]
+            table = _table()["threads"]
+            fork_s = table["fork_s"] + table["fork_thread_s"] * threads
+            took = took / table["even"] + fork_s
         return NodeCost(
             name=ops[0].module,
             kind=kind,
@@ -149,9 +152,7 @@ class _Machine:
         return read, fixed, written
 
     def _memory_s(self, moved: float, fixed: float, threads: int) -> float:
-        # Weights come round once a run: what holds them all is where they are.
-        weights_s = fixed / self._rate(max(fixed, self.resident + moved), threads)
-        return moved / self._rate(moved, threads) + weights_s
+        return (moved + fixed) / self._rate(self.resident + moved, threads)
 
     def _rate(self, footprint: float, threads: int) -> float:
         """Bytes a second, read and written together, of what lies in so large a place."""
@@ -190,7 +191,9 @@ def _convolution_share(op: Op) -> float:
     weight, groups = op.inputs[1], int(str(op.args.get("groups", 1) or 1))
     if groups > 1:
         return float(reached["depthwise" if weight.shape[1] == 1 else "grouped"])
-    return float(reached["convolution" if len(weight.shape) == 4 else "convolution_plain"])
+    summed = prod(weight.shape[1:])
+    full = reached["convolution" if len(weight.shape) == 4 else "convolution_plain"]
+    return float(full) * summed / (summed + reached["deep"])
 
 
 def _operands(op: Op) -> tuple[TensorSpec, TensorSpec]:
