@@ -11,11 +11,17 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
+from math import log
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, median, quantiles
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "jax_workloads"))
+
+from programs import PROGRAMS  # noqa: E402
+
 RESULTS = HERE / "results"
 PREDICTED = {"blind": RESULTS / "jax_predictions.json", "anew": RESULTS / "jax_anew.json"}
 MEASURED = HERE / "recordings" / "h200" / "jax" / "steps.jsonl.gz"
@@ -42,6 +48,14 @@ SUMMARY = {
         "（35 %）；{n} 个中 {inside:.0%} 落在 80 % 区间内（75 至 90 %）。峰值内存：{memory:.1%}"
         "（5 %），最差 {worst_memory:.1%}。"
     ),
+}
+LEFT_OUT = {
+    "en": (
+        "A width from the blind errors of the other files of programs alone holds {inside} of {n} "
+        "(from those of all other programs: {one})."
+    ),
+    "zh": "仅由其他文件中程序的盲预测误差定出的宽度包含 {n} 个中的 {inside} 个"
+    "（由其余所有程序定出：{one} 个）。",
 }
 KINDS = {"en": {"blind": "Blind", "anew": "Anew"}, "zh": {"blind": "盲预测", "anew": "重新预测"}}
 
@@ -97,6 +111,23 @@ def summary(found: list[Row], kind: str) -> dict[str, float]:
     }
 
 
+def left_out(found: list[Row]) -> dict[str, int]:
+    """How many programs are within the 80 % quantile of other programs' blind errors."""
+    file = {name: where.partition(".")[0] for name, where in PROGRAMS.items()}
+    errors = {row["name"]: abs(log(1 + row["blind"]["error"])) for row in found}
+
+    def inside(name: str, others: list[str]) -> bool:
+        return bool(
+            errors[name] <= quantiles([errors[o] for o in others], n=5, method="inclusive")[3]
+        )
+
+    return {
+        "n": len(errors),
+        "one": sum(inside(n, [o for o in errors if o != n]) for n in errors),
+        "inside": sum(inside(n, [o for o in errors if file[o] != file[n]]) for n in errors),
+    }
+
+
 def table(found: list[Row], lang: str) -> str:
     """As Markdown."""
     columns = HEADS[lang].count("|") - 1
@@ -113,6 +144,7 @@ def table(found: list[Row], lang: str) -> str:
     for kind in PREDICTED:
         said = SUMMARY[lang].format(kind=KINDS[lang][kind], **summary(found, kind))
         lines += ["", said]
+    lines += ["", LEFT_OUT[lang].format(**left_out(found))]
     return re.sub(r"(?<=\d)%", " %", "\n".join(lines))
 
 

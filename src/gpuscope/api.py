@@ -17,8 +17,8 @@ from gpuscope.hardware import (
     load_own,
     parse_target,
 )
+from gpuscope.hardware.names import is_processor
 from gpuscope.hardware.own import is_this, this_target
-from gpuscope.hardware.processors import is_processor, processor
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.run import Refused, Run
@@ -79,6 +79,7 @@ def predict(
         InputFileError: no such calibration, or "this" machine was never measured.
     """
     if isinstance(on, str) and is_processor(on):
+        from gpuscope.hardware.processors import processor
         from gpuscope.on_processor import predict_on_processor
 
         return predict_on_processor(workload, processor(on), options, strict)

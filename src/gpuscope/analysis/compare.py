@@ -100,7 +100,13 @@ def compare(a: Run, b: Run) -> Comparison:
 
     Either may be predicted or measured. Step times are those of the analyses, so that the rows of
     every table add up to the difference.
+
+    Raises:
+        InvalidValueError: one is the prediction of a graph, the other a profile of another graph.
     """
+    from gpuscope.analysis.same_graph import check_same_graph
+
+    check_same_graph(a, b)
     one, two = a.analysis, b.analysis
     names = _names(a, b)
     difference = two.step_s - one.step_s

@@ -8,7 +8,7 @@ from gpuscope.cli.progress import progress
 from gpuscope.cli.results import Outputs, Result, check_outputs, show_result, write_result
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.hardware.processors import is_processor
+from gpuscope.hardware.names import is_processor
 from gpuscope.views.i18n import tr
 
 

@@ -101,7 +101,7 @@ def predict_command(
     from gpuscope.capturing import keeping
     from gpuscope.cli.prediction import Request, run_request, targets_of
     from gpuscope.cli.tuning_arguments import fine_tuned
-    from gpuscope.hardware.processors import is_processor
+    from gpuscope.hardware.names import is_processor
 
     targets = targets_of(on, calibration)
     options = fine_tuned(target, options, tuned)

@@ -171,7 +171,7 @@ class _Machine:
         return _flops(op) / (rate * self._reached(op))
 
     def _reached(self, op: Op) -> float:
-        reached = _table()["reached"]
+        reached: Mapping[str, float] = _table()["reached"]
         if op.name == _CONVOLUTION:
             return _convolution_share(op)
         a, b = _operands(op)
@@ -183,17 +183,17 @@ class _Machine:
         # Kernels make a block of as many columns as two registers hold.
         block = 2 * self.on.vector_bits // 32
         filled = columns / (-(-columns // block) * block)
-        return float(full) * filled * rows / (rows + reached["rows"])
+        return full * filled * rows / (rows + reached["rows"])
 
 
 def _convolution_share(op: Op) -> float:
-    reached = _table()["reached"]
+    reached: Mapping[str, float] = _table()["reached"]
     weight, groups = op.inputs[1], int(str(op.args.get("groups", 1) or 1))
     if groups > 1:
-        return float(reached["depthwise" if weight.shape[1] == 1 else "grouped"])
+        return reached["depthwise" if weight.shape[1] == 1 else "grouped"]
     summed = prod(weight.shape[1:])
     full = reached["convolution" if len(weight.shape) == 4 else "convolution_plain"]
-    return float(full) * summed / (summed + reached["deep"])
+    return full * summed / (summed + reached["deep"])
 
 
 def _operands(op: Op) -> tuple[TensorSpec, TensorSpec]:

@@ -42,6 +42,22 @@ def interconnect_ids() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (CATALOGUE / "interconnects").glob("*.toml")))
 
 
+THIS_CPU = "this-cpu"
+"""Name of this machine's processor."""
+
+
+@lru_cache(maxsize=1)
+def processor_ids() -> tuple[str, ...]:
+    """Return the identifiers of all processors, sorted: they are no devices."""
+    return tuple(sorted(path.stem for path in (CATALOGUE / "processors").glob("*.toml")))
+
+
+def is_processor(name: str) -> bool:
+    """Return whether a target's name is a processor's, with a number of cores or without."""
+    key = normalise(name.partition(":")[0])
+    return key == THIS_CPU or key in processor_ids()
+
+
 @lru_cache(maxsize=1)
 def aliases() -> dict[str, str]:
     """Return the alias table: name to identifier.

@@ -14,13 +14,9 @@ from typing import Literal
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
-from gpuscope.hardware.names import CATALOGUE, normalise
+from gpuscope.hardware.names import CATALOGUE, THIS_CPU, normalise, processor_ids
 
-__all__ = ["THIS_CPU", "Processor", "is_processor", "processor", "processor_ids"]
-
-THIS_CPU = "this-cpu"
-
-_FOLDER = CATALOGUE / "processors"
+__all__ = ["Processor", "processor"]
 
 _DRAM_SHARE = 0.8
 """Of a socket's channels' rate, what cores together read and write (STREAM's usual share)."""
@@ -89,18 +85,6 @@ class Processor:
         )
 
 
-@cache
-def processor_ids() -> tuple[str, ...]:
-    """Identifiers of all processors of the catalogue, sorted."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
-
-
-def is_processor(name: str) -> bool:
-    """Whether a target's name is a processor's."""
-    key = normalise(name.partition(":")[0])
-    return key == THIS_CPU or key in processor_ids()
-
-
 def processor(name: str) -> Processor:
     """The processor of that name; "this-cpu" is timed for about a second, once.
 
@@ -134,7 +118,7 @@ def _read(identifier: str) -> Processor:
     from gpuscope.hardware.loader import read_file
     from gpuscope.hardware.schema import ProcessorFile
 
-    file = read_file(_FOLDER / f"{identifier}.toml", ProcessorFile)
+    file = read_file(CATALOGUE / "processors" / f"{identifier}.toml", ProcessorFile)
     # All cores at work keep a clock between the two; which, depends on power and instructions.
     together_hz = (file.base_clock_hz + file.boost_clock_hz) / 2
     rates = file.flops_per_clock.known()

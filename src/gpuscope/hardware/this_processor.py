@@ -20,7 +20,8 @@ from pathlib import Path
 from gpuscope.children import environment, python
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware.processors import THIS_CPU, Processor
+from gpuscope.hardware.names import THIS_CPU
+from gpuscope.hardware.processors import Processor
 
 __all__ = ["this_processor"]
 
@@ -136,7 +137,8 @@ def _text(path: str) -> str:
 
 
 def _shortest(call: Callable[[], object], seconds: float) -> float:
-    found, end = [], time.perf_counter() + seconds
+    found: list[float] = []
+    end = time.perf_counter() + seconds
     call()
     while len(found) < 3 or time.perf_counter() < end:
         start = time.perf_counter()
@@ -165,7 +167,7 @@ def _copying(nbytes: int) -> Callable[[int], float]:
 
 def _timed(l2_bytes: int, count: int) -> dict[str, dict[str, float]]:
     """FLOP/s and bytes/s, read and written together, of one thread and of `count` at once."""
-    runs = {"flops": _product}
+    runs: dict[str, Callable[[int], float]] = {"flops": _product}
     runs |= {name: _copying(int(l2s * l2_bytes)) for name, l2s in _COPIES.items()}
     with ThreadPoolExecutor(count) as pool:
         one = {name: run(0) for name, run in runs.items()}

@@ -26,8 +26,10 @@ def first(run: Run, lang: str) -> Iterator[RenderableType]:
         if panel is not None:
             yield panel
     if analysis.host:
-        sentence = tr(
-            "No device work is in this recording: what follows is the host's story.", lang
+        sentence = (
+            tr("No device work is in this recording: what follows is the host's story.", lang)
+            if run.origin == "measured"
+            else tr("All of it is the host's work: what follows is its story.", lang)
         )
         yield Text("\n" + sentence, style="bold yellow")
 
