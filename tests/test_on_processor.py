@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+import onnx
 import onnxruntime
 
 import gpuscope as gs
@@ -44,9 +44,16 @@ def profile(path: Path, into: Path, **sizes: int) -> Path:
     return Path(session.end_profiling())
 
 
-def test_the_nodes_are_those_that_onnx_runtime_runs(tmp_path: Path) -> None:
-    path = models.mlp(tmp_path / "mlp.onnx")
-    run = predicted(path, batch=32)
+@pytest.fixture(scope="module")
+def mlp(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, gs.Run]:
+    path = models.mlp(tmp_path_factory.mktemp("graph") / "mlp.onnx")
+    return path, predicted(path, batch=4096)
+
+
+def test_the_nodes_are_those_that_onnx_runtime_runs(
+    mlp: tuple[Path, gs.Run], tmp_path: Path
+) -> None:
+    path, run = mlp
     events = run.timeline.events
     told = json.loads(profile(path, tmp_path, batch=32).read_text())
     ran = [e["args"]["op_name"] for e in told if e["name"].endswith("_kernel_time")]
@@ -59,49 +66,40 @@ def test_the_nodes_are_those_that_onnx_runtime_runs(tmp_path: Path) -> None:
     assert low < run.step_time_s < high
 
 
-def test_weights_and_their_file_may_be_absent(tmp_path: Path) -> None:
-    import onnx
-
-    path = models.mlp(tmp_path / "mlp.onnx")
-    whole = predicted(path, batch=8)
-    apart = tmp_path / "apart" / "mlp.onnx"
-    apart.parent.mkdir()
+def test_weights_may_be_absent_and_one_core_takes_longer(
+    mlp: tuple[Path, gs.Run], tmp_path: Path
+) -> None:
+    path, run = mlp
+    apart = tmp_path / "mlp.onnx"
     onnx.save_model(
         onnx.load(str(path)), str(apart), save_as_external_data=True, location="w.bin",
         size_threshold=1024,
     )  # fmt: skip
-    (apart.parent / "w.bin").unlink()
-    assert predicted(apart, batch=8).step_time_s == whole.step_time_s
-
-
-def test_more_cores_and_smaller_batches_take_no_longer(tmp_path: Path) -> None:
-    path = models.mlp(tmp_path / "mlp.onnx")
-    times = [predicted(path, f"intel-xeon-8592:{n}", batch=4096).step_time_s for n in (1, 4, 16)]
-    assert times == sorted(times, reverse=True)
-    sizes = [predicted(path, batch=n).step_time_s for n in (1, 64, 4096)]
-    assert sizes == sorted(sizes)
+    (tmp_path / "w.bin").unlink()
+    one = predicted(apart, "intel-xeon-8592:1", batch=4096)
+    assert one.timeline.names == run.timeline.names
+    assert run.step_time_s < one.step_time_s < 2.2 * run.step_time_s
 
 
 def test_openvino_fuses_more_and_only_there(tmp_path: Path) -> None:
     path = models.attention(tmp_path / "attention.onnx")
     fused = predicted(path, engine="openvino", seq=64)
-    assert len(fused.timeline.events) < len(predicted(path, seq=64).timeline.events)
+    assert len(fused.timeline.events) < 7  # nodes of the graph
     with pytest.raises(GpuscopeError, match="engine"):
         predicted(path, "h200", engine="openvino", seq=64)
     with pytest.raises(GpuscopeError, match="engine"):
         predicted(path, engine="tensorrt", seq=64)
 
 
-def test_a_profile_of_the_graph_is_compared_and_of_another_refused(tmp_path: Path) -> None:
-    path = models.mlp(tmp_path / "mlp.onnx")
-    other = models.attention(tmp_path / "attention.onnx")
-    own, strange = (
-        gs.load(profile(path, tmp_path, batch=32)), gs.load(profile(other, tmp_path, seq=8)),
-    )  # fmt: skip
-    for on in (ON, "h200"):
-        run = predicted(path, on, batch=32)
-        assert gs.compare(run, own).b_s == own.analysis.step_s
-        for pair in ((run, strange), (strange, run)):
+def test_a_profile_of_the_graph_is_compared_and_of_another_refused(
+    mlp: tuple[Path, gs.Run], tmp_path: Path
+) -> None:
+    path, run = mlp
+    own = gs.load(profile(path, tmp_path, batch=4096))
+    strange = gs.load(profile(models.attention(tmp_path / "other.onnx"), tmp_path, seq=8))
+    for each in (run, predicted(path, "h200", batch=4096)):
+        assert gs.compare(each, own).b_s == own.analysis.step_s
+        for pair in ((each, strange), (strange, each)):
             with pytest.raises(InvalidValueError, match="is no profile of"):
                 gs.compare(*pair)
 
@@ -116,13 +114,21 @@ def test_what_is_no_graph_is_refused() -> None:
     [
         (["--on", f"{ON},h200"], "h200 is no processor"),
         (["--on", ON, "--sweep", "memory_bandwidth=1..2TB/s"], "--sweep has no meaning"),
-        (["--on", ON, "--dtype", "float16"], "not run in float16"),
         (["--on", "intel-xeon-8592:99"], "64 cores"),
     ],
 )
-def test_the_command_says_what_is_wrong(tmp_path: Path, more: list[str], said: str) -> None:
-    path = models.mlp(tmp_path / "mlp.onnx")
-    command = [sys.executable, "-m", "gpuscope", "predict", str(path), "--set", "batch=8", *more]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert ran.returncode == 2
-    assert said in " ".join(ran.stderr.split())
+def test_the_command_says_what_is_wrong(
+    mlp: tuple[Path, gs.Run],
+    more: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from gpuscope.cli.app import main
+
+    argv = ["gpuscope", "predict", str(mlp[0]), "--set", "batch=8", *more]
+    monkeypatch.setattr(sys, "argv", argv)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert said in " ".join(capsys.readouterr().err.split())

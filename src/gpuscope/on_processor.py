@@ -79,25 +79,26 @@ def predict_on_processor(
 
 def _said(on: Processor) -> Sequence[Text]:
     """What is taken of the processor."""
-    words = {
-        "name": on.name,
-        "cores": on.cores,
-        "flops": Flops(on.flops_per_s["fp32"]),
-        "rate": ByteRate(on.memory_bytes_per_s),
-    }
+    flops, rate = Flops(on.flops_per_s["fp32"]), ByteRate(on.memory_bytes_per_s)
     if on.origin == "measured":
         return (
             Text(
                 "{name}: {cores} cores reach {flops} a second in float32 and {rate} of memory, as "
                 "timed here.",
-                **words,
+                name=on.name,
+                cores=on.cores,
+                flops=flops,
+                rate=rate,
             ),
         )
     return (
         Text(
             "{name}: {cores} cores are taken to reach {flops} a second in float32 and {rate} of "
             "memory, from its maker's figures.",
-            **words,
+            name=on.name,
+            cores=on.cores,
+            flops=flops,
+            rate=rate,
         ),
     )
 
