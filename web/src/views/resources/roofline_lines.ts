@@ -5,9 +5,12 @@ import { svg, tipped } from "../../core/dom";
 import { byteRate, digits, flopRate, percent, size } from "../../core/format";
 import { t } from "../../core/language";
 import type { Level, Slope, Whole } from "./roofline_data";
-import { type Box, keepClear, type Scales, slope, tilt } from "./roofline_layout";
+import { type Box, overlaps, type Scales, slope, tilt } from "./roofline_layout";
 
 const COLOURS: Record<Slope["key"], string> = { l2: roleColour("l2"), memory: roleColour("memory"), link: roleColour("communication"), host: roleColour("copy") };
+
+/** Pixels of a piece of a tilted label. */
+const PIECE = 14;
 
 const shortRate = (value: number): string => {
   const [scale, prefix] = ([[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]] as const).find(([s]) => value >= s) ?? [1, ""];
@@ -32,7 +35,7 @@ export function axes(s: Scales, width: number): SVGElement[] {
 
 /** The slopes of the levels and the flat roofs, with labels that do not cover each other. */
 export function roofLines(s: Scales, slopes: Slope[], roofs: { flops_per_s: number; dtypes: string[] }[], level: Level, width: number): { lines: SVGElement[]; labels: SVGElement[]; boxes: Box[] } {
-  const lines: SVGElement[] = [], labels: { box: Box; element: SVGElement }[] = [];
+  const lines: SVGElement[] = [], labels: { boxes: Box[]; element: SVGElement }[] = [];
   const highest = roofs[0]?.flops_per_s ?? Infinity, main = slopes.find((each) => each.key === level);
   for (const each of [...slopes].sort((a, b) => Number(b.key === level) - Number(a.key === level))) {
     const found = slope(s, each.bandwidth, highest);
@@ -46,22 +49,31 @@ export function roofLines(s: Scales, slopes: Slope[], roofs: { flops_per_s: numb
     if (Math.log10(roof.flops_per_s) < s.y0 || s.x(start) > s.right) continue;
     const y = s.y(roof.flops_per_s), text = `${roof.dtypes.join(", ")} ${flopRate(roof.flops_per_s)}`;
     lines.push(svg("line", { class: "roof", x1: s.x(start), x2: s.right, y1: y, y2: y }));
-    labels.push({ box: { x: s.right - text.length * 6.6, y: y - 19, width: text.length * 6.6, height: 15 }, element: svg("text", { class: "halo strong", x: s.right, y: y - 6, "text-anchor": "end" }, text) });
+    labels.push({ boxes: [{ x: s.right - text.length * 6.6, y: y - 19, width: text.length * 6.6, height: 15 }], element: svg("text", { class: "halo strong", x: s.right, y: y - 6, "text-anchor": "end" }, text) });
   }
-  const clear = keepClear(labels.map((l) => l.box));
-  const shown = labels.filter((_, i) => clear[i]);
-  return { lines, labels: shown.map((l) => l.element), boxes: shown.map((l) => l.box) };
+  const taken: Box[] = [], shown: SVGElement[] = [];
+  for (const { boxes, element } of labels) {
+    if (boxes.some((box) => taken.some((other) => overlaps(box, other)))) continue;
+    taken.push(...boxes);
+    shown.push(element);
+  }
+  return { lines, labels: shown, boxes: taken };
 }
 
-function slopeLabel(line: { x1: number; y1: number; x2: number; y2: number }, each: Slope, isMain: boolean, width: number): { box: Box; element: SVGElement } {
+function slopeLabel(line: { x1: number; y1: number; x2: number; y2: number }, each: Slope, isMain: boolean, width: number): { boxes: Box[]; element: SVGElement } {
   const text = `${each.name || t("device memory")} ${byteRate(each.bandwidth)}`, long = text.length * 6.6;
   // Wider levels carry their name above the line, the others below it.
   const above = each.key === "l2";
   const run = Math.hypot(line.x2 - line.x1, line.y2 - line.y1), at = Math.min(0.9, (long * 0.5 + (above ? 0.35 : 0.06) * run) / run);
   const x = line.x1 + at * (line.x2 - line.x1), y = line.y1 + at * (line.y2 - line.y1);
-  const angle = tilt(line), turn = (angle * Math.PI) / 180, half = Math.abs(Math.cos(turn)) * long * 0.5;
+  const angle = tilt(line), turn = (angle * Math.PI) / 180, aside = above ? -10 : 11, pieces = Math.ceil(long / PIECE);
   const element = svg("text", { class: isMain ? "halo strong" : "halo", transform: `translate(${x.toFixed(1)} ${y.toFixed(1)}) rotate(${angle.toFixed(1)})`, dy: above ? -6 : 15, "text-anchor": "middle" }, width < 480 ? each.name : text);
-  return { box: { x: x - half, y: y + (above ? -18 : 6), width: 2 * half, height: 12 }, element };
+  // A tilted text is covered by small boxes along it.
+  const boxes = Array.from({ length: pieces }, (_, i) => {
+    const along = ((i + 0.5) / pieces - 0.5) * long, cx = x + Math.cos(turn) * along - Math.sin(turn) * aside, cy = y + Math.sin(turn) * along + Math.cos(turn) * aside;
+    return { x: cx - PIECE / 2, y: cy - PIECE / 2, width: PIECE, height: PIECE };
+  });
+  return { boxes, element };
 }
 
 /** Diamonds: the step as a whole at each level that lies inside the plot. */
