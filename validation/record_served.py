@@ -134,6 +134,7 @@ def run_of(asked: dict[str, Any]) -> dict[str, Any]:
             "gap_p50_ms": ms(served.gap_p50_s), "gap_max_ms": ms(served.gap_max_s),
         },
         "client": {k: str(v) for k, v in dict(found.client).items()},
+        "server": {k: str(v) for k, v in dict(found.server).items()},
     }  # fmt: skip
 
 
