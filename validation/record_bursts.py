@@ -16,6 +16,10 @@ Said before it was run, from 30 recorded runs in which the clock of neither side
   and the last of a burst get their first token within an iteration or two of each other;
   were they let in one after another, the first would be earlier by the way in of all others;
 - a single prompt of 128 tokens takes 12 ms (13 on the machine of the first recordings).
+
+Then, on a server without CUDA graphs (`--enforce-eager`): one and 16 in flight, 128 answer tokens.
+Said before: 320 launches of 40 us each (SGLang's prompts without graphs were fitted with 100,
+PyTorch's operators alone take 7 to 13), so 13 ms a token in both, where graphs give 5.
 """
 
 from __future__ import annotations
@@ -29,24 +33,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record_served import URL, run_of, started, stopped, told
+from record_served import CONFIGS, EXTRA, URL, run_of, started, stopped, told
 
 from gpuscope.serving.client.load_test import load_test
 from gpuscope.serving.requests import Requests
 
-MODEL = "llama-3.1-8b"
+MODEL, EAGER = "llama-3.1-8b", "llama-3.1-8b-eager"
 BURSTS = 4
 ANSWER = 8
 
 
-def burst(places: int, tokens: int, every_s: float, alike: bool, bursts: int = BURSTS) -> Requests:
+def burst(
+    places: int,
+    tokens: int,
+    every_s: float,
+    alike: bool,
+    bursts: int = BURSTS,
+    answer: int = ANSWER,
+) -> Requests:
     """`places` prompts at once, every so many seconds."""
     count = places * bursts
     shared = np.full(count, tokens - 16) if alike else np.zeros(0, np.int64)
     return Requests(
         np.repeat(np.arange(bursts) * every_s, places),
         np.full(count, tokens),
-        np.full(count, ANSWER),
+        np.full(count, answer),
         prefix=np.zeros(count, np.int64) if alike else np.zeros(0, np.int64),
         prefix_tokens=shared,
         name=f"{places} at once",
@@ -65,6 +76,14 @@ def runs() -> dict[str, Requests]:
     return made
 
 
+def closed() -> dict[str, Requests]:
+    """Of the server without graphs."""
+    return {
+        f"eager.c{places}": burst(places, 512, 0.0, False, 2, answer=128).at_concurrency(places)
+        for places in (1, 16)
+    }
+
+
 def main() -> None:
     """All runs on one server."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -74,23 +93,37 @@ def main() -> None:
     begun = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
     logs = Path(tempfile.mkdtemp())
-    process = started(MODEL, logs)
-    result: dict[str, Any] = {"model": MODEL, "start_s": time.monotonic() - begun, "runs": {}}
-    try:
-        load_test(URL, prompts="ids", concurrency=8, count=16, input=256, output=16)
-        for name, requests in runs().items():
-            if time.monotonic() - begun > options.seconds:
-                break
-            run = run_of({"requests": requests})
-            result["runs"][name] = run | {"asked": requests.name}
-            result["told"] = told(logs / f"{MODEL}.log")
-            kept = gzip.compress(json.dumps(result).encode())
-            (options.out / "bursts.json.gz").write_bytes(kept)
-            waited = np.subtract(run["requests"]["first_ms"], run["requests"]["sent_ms"])
-            told_ms = np.nanpercentile(waited, (10, 50, 90)).round(1)
-            print(f"{name}: TTFT P10, P50, P90 {told_ms} ms", flush=True)
-    finally:
-        stopped(process)
+    result: dict[str, Any] = {"model": MODEL, "runs": {}}
+    EXTRA[EAGER] = ["--enforce-eager"]
+    CONFIGS[EAGER] = CONFIGS[MODEL]
+    for model, asked in ((MODEL, runs()), (EAGER, closed())):
+        process = started(model, logs)
+        print(f"{model}: ready after {time.monotonic() - begun:.0f} s", flush=True)
+        try:
+            load_test(URL, prompts="ids", concurrency=8, count=16, input=256, output=16)
+            for name, requests in asked.items():
+                if time.monotonic() - begun > options.seconds:
+                    break
+                run = run_of({"requests": requests})
+                result["runs"][name] = run | {"asked": requests.name}
+                result[f"told {model}"] = told(logs / f"{model}.log")
+                kept = gzip.compress(json.dumps(result).encode())
+                (options.out / "bursts.json.gz").write_bytes(kept)
+                print(f"{name}: TTFT, TPOT P10, P50, P90 {percentiles(run)} ms", flush=True)
+        finally:
+            stopped(process)
+
+
+def percentiles(run: dict[str, Any]) -> list[list[float]]:
+    """Of TTFT and TPOT."""
+    sent, first, last, tokens = (
+        np.array(run["requests"][name])
+        for name in ("sent_ms", "first_ms", "finished_ms", "output_tokens")
+    )
+    return [
+        np.nanpercentile(each, (10, 50, 90)).round(1).tolist()
+        for each in (first - sent, (last - first) / (tokens - 1))
+    ]
 
 
 if __name__ == "__main__":
