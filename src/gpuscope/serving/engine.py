@@ -39,6 +39,8 @@ class Engine:
             host_token_s: for each prompt token; host_prompt_s: where there are any, which
             deploying sets: `eager_s` for each of the launches.
         eager_s: of a launch where prompts run operator by operator; 0: they have graphs.
+        launch_s: of a launch where nothing has graphs and `eager_s` says nothing.
+        graphs: decode batches are replayed as graphs, where the engine has any.
         serial_s: of an iteration, that the device waits for even where overlapped;
             serial_sequence_s: for each sequence in it; serial_prompt_s: where prompt
             tokens share it with others; serial_token_s: for each of these.
@@ -88,6 +90,8 @@ class Engine:
     serial_prompt_s: float = 0.0
     serial_token_s: float = 0.0
     eager_s: float = 0.0
+    launch_s: float = 0.0
+    graphs: bool = True
     host_prompt_s: float = 0.0
     device_scale: float = 1.0
     graph_sizes: tuple[int, ...] = ()
@@ -119,6 +123,16 @@ class Engine:
             reserve=self.reserve * self.ranks_reserve,
             reserve_least=self.reserve_least * self.ranks_reserve,
         )  # fmt: skip
+
+    def without_graphs(self) -> Engine:
+        """The same, every kernel launched by the host (vLLM's --enforce-eager)."""
+        return replace(self, graphs=False, graph_sizes=(), counts_graphs=False)
+
+    def launching(self, launches: int) -> Engine:
+        """The same, with what its host takes to launch so many kernels an iteration."""
+        if self.graphs:
+            return replace(self, host_prompt_s=self.eager_s * launches)
+        return replace(self, host_s=self.host_s + (self.eager_s or self.launch_s) * launches)
 
     def step_s(self, device_s: float, sequences: int, tokens: int) -> float:
         """An iteration, of what its device takes and what its host does."""

@@ -61,6 +61,10 @@ def _changes(asked: Mapping[str, Any]) -> list[tuple[Text, dict[str, Any]]]:
             for value in (now // 2, now * 2):
                 what = Text("{label}: {value}", label=label, value=Number(value, ","))
                 made.append((what, {field: value}))
+        if profile.graph_sizes:
+            on = asked.get("graphs", True)
+            told = Text("without CUDA graphs") if on else Text("with CUDA graphs")
+            made.append((told, {"graphs": not on}))
     if asked.get("dtype", "bfloat16") in ("bfloat16", "bf16"):
         made.append((Text("weights in fp8"), {"dtype": "fp8"}))
     if asked.get("kv_dtype", "bfloat16") in ("bfloat16", "bf16"):

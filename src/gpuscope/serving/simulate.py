@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from gpuscope.document.quantities import Number
+from gpuscope.document.quantities import Count, Number, Seconds
 from gpuscope.document.text import Text, sentences
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Calibration, Cluster
@@ -155,7 +155,7 @@ def deploy(
     if memory.max_sequences is not None:
         engine = replace(engine, max_sequences=min(engine.max_sequences, memory.max_sequences))
     cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration, dp)
-    engine = replace(engine, host_prompt_s=engine.eager_s * cost.launches)
+    engine = engine.launching(cost.launches)
     cost = replace(cost, graph_sizes=engine.graph_sizes, scale=engine.device_scale)
     return Deployment(
         model=model, size=size, kept=kept, engine=engine, cluster=cluster, tp=tp,
@@ -331,6 +331,12 @@ def _errors(found: Deployment) -> dict[str, float]:
 def _notes(found: Deployment) -> tuple[str, ...]:
     shared = note_of(found.cluster.device.id)
     notes = [note for note in (found.kept.note, found.engine.tuned, shared) if note]
+    if not found.engine.graphs:
+        each_s = found.engine.eager_s or found.engine.launch_s
+        notes.append(
+            Text("Without graphs the host launches {launches} kernels an iteration, {each} each.",
+                 launches=Count(found.cost.launches), each=Seconds(each_s))
+        )  # fmt: skip
     if found.size.experts is not None:
         notes.append(Text("Experts are hit evenly; a real router is not even."))
     notes.append(

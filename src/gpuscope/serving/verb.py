@@ -61,6 +61,7 @@ def serve(
     decode: Target | None = None,
     speculate: str | Guess | None = None,
     policy: str | None = None,
+    graphs: bool = True,
     calibration: Calibration | Tuning | str | Path | None = None,
     **settings: Any,
 ) -> list[Serving]:
@@ -93,6 +94,8 @@ def serve(
         speculate: tokens drafted and verified together: "k=3,accept=0.7".
         policy: of the scheduler, where the engine has several: "priority", "lpm",
             "max-utilization"; its default by default.
+        graphs: decode batches are replayed as CUDA graphs, where the engine has any; without, the
+            host launches each kernel (vLLM's --enforce-eager).
         calibration: measured constants of the device, or those of engine and host that
             `gpuscope serve --calibrate` kept, or their file.
         settings: of the engine: max_tokens, max_sequences, block_tokens, utilization, chunked.
@@ -116,7 +119,7 @@ def serve(
         return deployment(
             model, devices, engine, settings, tp=tp, ep=ep, dp=attention_dp, replicas=replicas,
             dtype=dtype, kv_dtype=kv_dtype, kv_blocks=kv_blocks, calibration=calibration,
-            router=router, guess=guess, policy=policy,
+            router=router, guess=guess, policy=policy, graphs=graphs,
         )  # fmt: skip
 
     found = made(on) if prefill is None or decode is None else apart(made(prefill), made(decode))
@@ -213,6 +216,7 @@ def deployment(
     settings: Mapping[str, Any] = MappingProxyType({}),
     *,
     policy: str | None = None,
+    graphs: bool = True,
     kv_dtype: str = "bfloat16",
     calibration: Calibration | Tuning | str | Path | None = None,
     **how: Any,
@@ -233,6 +237,8 @@ def deployment(
         how["replicas"] = how.get("replicas") or config.instances
     else:
         chosen = profile(engine).with_policy(policy)
+    if not graphs:
+        chosen = chosen.without_graphs()
     if isinstance(calibration, str | Path):
         calibration = load_tuning(calibration)
     if isinstance(calibration, Tuning):
