@@ -43,6 +43,9 @@ def figures(sent: Any, first: Any, finished: Any, output: Any) -> dict[str, floa
 
 def _beginnings(asked: dict[str, str], rows: int) -> dict[str, Any]:
     """The beginnings that prompts shared: the client's own, from the seed."""
+    if asked.get("alike") == "true":
+        return {"prefix": np.zeros(rows, int),
+                "prefix_tokens": np.full(rows, int(asked["input"]) - 16)}  # fmt: skip
     if "shared" not in asked:
         return {}
     load = Load(
@@ -58,6 +61,9 @@ def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
     """One run beside its prediction."""
     asked, told = recorded["asked"], recorded["requests"]
     places = int(asked.get("concurrency", 0))
+    if not places:  # of a burst, the client's sockets come in any order
+        order = np.argsort(told["sent_ms"], kind="stable")
+        told = {name: np.asarray(column)[order] for name, column in told.items()}
     sent = np.asarray(told["sent_ms"])
     requests = Requests(
         np.zeros(len(sent)) if places else sent / 1e3,
@@ -81,11 +87,11 @@ def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
 
 def recordings() -> list[dict[str, Any]]:
     """One a server: its model, settings, memory and runs."""
-    first, rates = (
-        json.loads(gzip.decompress((RECORDINGS / name).read_bytes()))
-        for name in ("vllm_h200.json.gz", "vllm_h200_rates.json.gz")
+    first, rates, bursts = (
+        json.loads(gzip.decompress((RECORDINGS / f"vllm_h200{name}.json.gz").read_bytes()))
+        for name in ("", "_rates", "_bursts")
     )
-    return [first, *rates["recordings"]]
+    return [first, *rates["recordings"], *bursts["recordings"]]
 
 
 def model_of(recording: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +100,9 @@ def model_of(recording: dict[str, Any]) -> dict[str, Any]:
     assert size is not None
     size_of = replace(size(), context=recording["settings"]["max_model_len"])
     cluster = parse_target(recording["device"])
-    found = deploy(recording["model"], size_of, cluster, engine("vllm"))
+    eager = "enforce_eager" in recording["settings"]
+    started = engine("vllm").without_graphs() if eager else engine("vllm")
+    found = deploy(recording["model"], size_of, cluster, started)
     blocks = {"measured": recording["kv_blocks"], "predicted": found.memory.blocks}
     return {
         "model": recording["model"],

@@ -17,6 +17,8 @@ from numba import njit
 from gpuscope.serving.batch import MOST_STEPS
 from gpuscope.serving.compiled_cost import Cost, device_s, host_busy_s, step_s, tables
 from gpuscope.serving.compiled_state import (
+    ACCEPT,
+    ACCEPT_TOKEN,
     BEHIND,
     BEHIND_S,
     BUSY,
@@ -55,6 +57,7 @@ from gpuscope.serving.compiled_state import (
     SINCE,
     STARTED_S,
     STEP,
+    TOGETHER,
     TOKEN,
     TOLD,
     USED,
@@ -68,6 +71,7 @@ from gpuscope.serving.compiled_state import (
     taken,
 )
 from gpuscope.serving.engine import Engine
+from gpuscope.serving.front import TOGETHER as MOST_TOGETHER
 from gpuscope.serving.iteration import IterationCost
 from gpuscope.serving.record import ROW, Record
 from gpuscope.serving.requests import Requests
@@ -88,11 +92,25 @@ def _next_s(z: State) -> float:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def _let_in(z: State, each: int, at_s: float) -> None:
+    """As `Front.add`."""
+    work_s = z.s[ACCEPT] + z.s[ACCEPT_TOKEN] * z.request[INPUT, each]
+    first = z.at[TOGETHER]
+    alone = each == 0 or first < z.at[SEEN]
+    if alone or at_s >= z.times[2, each - 1] or each - first >= MOST_TOGETHER:
+        begins_s = at_s if alone else max(at_s, z.times[2, each - 1])
+        z.at[TOGETHER] = each
+        z.times[2, each] = begins_s + work_s
+        return
+    z.times[2, first : each + 1] = z.times[2, each - 1] + work_s
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _join(z: State, now: float) -> None:
     each = z.at[NEXT]
     if not (z.at[HEAD] < each or z.at[PART] >= 0 or z.at[DECODING]):
         z.s[NOW] = max(z.s[NOW], now)
-    z.times[2, each] = z.s[CLEAR] if z.s[CLEAR] > z.s[NOW] else now
+    _let_in(z, each, z.s[CLEAR] if z.s[CLEAR] > z.s[NOW] else now)
     z.record[INTENDED_S, each] = z.times[1, each] if z.at[CLOSED] else z.times[0, each]
     z.at[NEXT] = each + 1
 
@@ -151,13 +169,20 @@ def _finish(z: State) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _see(z: State, working: bool) -> None:
-    """As `Replica.see`."""
-    if not working and z.at[HEAD] == z.at[SEEN]:
-        z.s[NOW] = max(z.s[NOW], z.times[2, z.at[SEEN]])
+def _see(z: State, working: bool, until: float) -> bool:
+    """As `Replica.see`; False: nothing is to be done by then."""
+    idle = not working and z.at[HEAD] == z.at[SEEN]
+    if idle:
+        ready_s = z.times[2, z.at[SEEN]]
+        z.s[NOW] = max(z.s[NOW], min(ready_s, until))
+        if ready_s > until:
+            return False
     planned = z.s[PLANNED] if working and z.at[OVERLAPS] else z.s[NOW]
     while z.at[SEEN] < z.at[NEXT] and z.times[2, z.at[SEEN]] <= planned:
         z.at[SEEN] += 1
+        if idle and z.s[ACCEPT] > 0.0:
+            break
+    return True
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -288,7 +313,8 @@ def advance(z: State, cost: Cost) -> int:
         until = _next_s(z)
         working = z.at[PART] >= 0 or z.at[DECODING] > 0
         if (working or z.at[HEAD] < z.at[NEXT]) and z.s[NOW] < until:
-            _see(z, working)
+            if not _see(z, working, until):
+                continue
             waiting = z.at[HEAD] < z.at[SEEN]
             count = _planned(z) if waiting or z.at[PART] >= 0 else 0
             if count:
@@ -333,10 +359,10 @@ def serve_compiled(
 
 def _state(requests: Requests, engine: Engine, limits: Limits) -> State:
     count, seats = len(requests), limits.max_sequences + 1
-    at, rows = np.zeros(20, np.int64), 5 * count // 2 + 1000
+    at, rows = np.zeros(21, np.int64), 5 * count // 2 + 1000
     apart = limits.beside or Beside(groups=0, most=0, state=0)
     at[PART], at[FREED] = -1, min(requests.concurrency, count)
-    at[MAX_TOKENS:] = (
+    at[MAX_TOKENS:TOGETHER] = (
         limits.max_tokens, limits.max_sequences, limits.chunked, limits.kv_blocks,
         requests.concurrency > 0, engine.overlapped, apart.groups, apart.most, apart.state,
     )  # fmt: skip
@@ -344,7 +370,11 @@ def _state(requests: Requests, engine: Engine, limits: Limits) -> State:
     request[INPUT], request[OUTPUT] = requests.input_tokens, requests.output_tokens
     return State(
         at,
-        np.array([0.0] * 8 + [engine.request_s, engine.reply_s, engine.token_s]),
+        np.array(
+            [0.0] * 8
+            + [engine.request_s, engine.reply_s, engine.token_s]
+            + [engine.accept_s, engine.accept_token_s]
+        ),
         np.array([requests.arrival_s, np.zeros(count), np.zeros(count)]),
         request,
         np.zeros((8, count)),

@@ -11,14 +11,18 @@ from gpuscope.serving.compiled_cost import Floats, Ints
 (
     STEP, KEYS, DECODING, PART, ENDS, HEAD, NEXT, USED, ROWS, FREED,
     SEEN, MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED, OVERLAPS, GROUPS, MOST, STATE,
-) = range(20)  # fmt: skip
+    TOGETHER,
+) = range(21)  # fmt: skip
 """Of `State.at`: steps so far, keys, sequences, the request that is half worked on (-1: none), ends
 in the heap, first in the queue, next to come, blocks, rows, places that became free, the first that
-is in no plan yet; the limits."""
+is in no plan yet; the limits; the first of those that are let in together."""
 
-NOW, DEVICE, HOST, BEHIND, BUSY, PLANNED, TOLD, CLEAR, LEAD, REPLY, TOKEN = range(11)
-"""Of `State.s`, as in `Replica`; seconds from sending to the queue, from an iteration out, and of
-a token on its way."""
+(
+    NOW, DEVICE, HOST, BEHIND, BUSY, PLANNED, TOLD, CLEAR,
+    LEAD, REPLY, TOKEN, ACCEPT, ACCEPT_TOKEN,
+) = range(13)  # fmt: skip
+"""Of `State.s`, as in `Replica`; seconds from sending to the queue, from an iteration out, of a
+token on its way, and of letting a request in, by itself and for each token."""
 
 KEPT = ("intended", "started", "first", "finished", "prefill", "behind", "device", "host")
 INTENDED_S, STARTED_S, FIRST_S, FINISHED_S, PREFILL_S, BEHIND_S, DEVICE_S, HOST_S = range(8)

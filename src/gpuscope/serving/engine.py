@@ -45,7 +45,9 @@ class Engine:
             serial_sequence_s: for each sequence in it; serial_prompt_s: where prompt
             tokens share it with others; serial_token_s: for each of these.
         look_steps: decode steps between two looks at what has come; after prompts it looks at once.
-        request_s: of a request before it is in the queue: HTTP, words to tokens.
+        request_s: of a request before it is in the queue, beside the work on it.
+        accept_s, accept_token_s: of the process that lets requests in: work on one, and for each
+            token of its prompt (HTTP, JSON, checks).
         reply_s: from the end of an iteration until its token is with the client, at best.
         token_s: of the one process that streams tokens, for each; what comes faster queues there.
         device_scale: on all device time, fitted.
@@ -91,6 +93,8 @@ class Engine:
     serial_token_s: float = 0.0
     eager_s: float = 0.0
     launch_s: float = 0.0
+    accept_s: float = 0.0
+    accept_token_s: float = 0.0
     graphs: bool = True
     host_prompt_s: float = 0.0
     device_scale: float = 1.0
@@ -127,6 +131,10 @@ class Engine:
     def without_graphs(self) -> Engine:
         """The same, every kernel launched by the host (vLLM's --enforce-eager)."""
         return replace(self, graphs=False, graph_sizes=(), counts_graphs=False)
+
+    def accepted_s(self, tokens: int) -> float:
+        """The work of letting in a prompt of so many tokens."""
+        return self.accept_s + self.accept_token_s * tokens
 
     def launching(self, launches: int) -> Engine:
         """The same, with what its host takes to launch so many kernels an iteration."""

@@ -49,7 +49,12 @@ class Lockstep:
         ranks, now = self.ranks, self.now
         working = any(rank.working for rank in ranks)
         if not working and not any(rank.waiting for rank in ranks):
-            now = max(now, min(rank.late[0][0] for rank in ranks if rank.late))
+            ready_s = min(rank.late.next_s for rank in ranks)
+            now = max(now, min(ready_s, until))
+            if ready_s > until:  # who comes by then may hold them up
+                for rank in ranks:
+                    rank.now = now
+                return
         for rank in ranks:
             rank.now = now
             rank.see(working)

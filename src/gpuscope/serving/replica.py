@@ -5,8 +5,8 @@ same sequences, and only their keys grow: such a stretch is one step here. Its i
 taken as a straight line between its first and its last one, whose sum follows in closed form.
 Blocks that requests share are counted once (`gpuscope.serving.blocks`). Where the engine overlaps
 host and device, the next iteration is planned when one begins: who comes meanwhile is `late`, and
-waits for both. Tokens go out through the one process that requests come in by, which may fall
-behind (`told`). All times are seconds from the start.
+waits for both. Tokens go out through the one process that requests come in by (`Front`), which may
+fall behind (`told`). All times are seconds from the start.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gpuscope.serving.asking import Asking
 from gpuscope.serving.batch import MOST_STEPS, Batch, DeviceTime, steps_until
 from gpuscope.serving.blocks import Blocks
 from gpuscope.serving.engine import Engine
+from gpuscope.serving.front import Front
 from gpuscope.serving.growth import Growing, Growth
 from gpuscope.serving.record import Record
 from gpuscope.serving.schedulers import Limits, Plan, View, policy
@@ -50,7 +51,7 @@ class Replica:
         self.rows = record or work.record
         self.now = 0.0
         self.waiting: deque[int] = deque()
-        self.late: deque[tuple[float, int]] = deque()  # in no plan yet: when it can be, who
+        self.late = Front()  # in no plan yet
         self.planned = 0.0  # when the next iteration was
         self.looks = 0  # a step at which it looked at what had come; it does every so many
         self.told = 0.0  # when the tokens so far are out
@@ -82,7 +83,8 @@ class Replica:
             self.now = max(self.now, now)
         self.record.intended[each] = intended
         self.work.left_at[each] = intended
-        self.late.append((self.clear if self.clear > self.now else now, each))
+        at_s = self.clear if self.clear > self.now else now
+        self.late.add(each, at_s, self.engine.accepted_s(self.work.inputs[each]))
 
     @property
     def working(self) -> bool:
@@ -91,8 +93,10 @@ class Replica:
 
     def step(self, until: float) -> None:
         """One event: an iteration with prompts, or a stretch of decoding that ends by `until`."""
-        if not self.working and not self.waiting and self.late:
-            self.now = max(self.now, self.late[0][0])
+        if not self.working and not self.waiting:
+            self.now = max(self.now, min(self.late.next_s, until))
+            if self.late.next_s > until:
+                return  # who comes by then may hold them up
         self.see(self.working)
         batch = self.begin(until)
         if batch is None:
@@ -125,8 +129,8 @@ class Replica:
         if working and (self.step_count - self.looks) % self.engine.look_steps:
             return
         planned = self.planned if working and self.engine.overlapped else self.now
-        while self.late and self.late[0][0] <= planned:
-            self.waiting.append(self.late.popleft()[1])
+        idle = not working and not self.waiting and self.engine.accept_s > 0.0
+        self.waiting.extend(self.late.out(planned, 1 if idle else inf))
 
     def _tell(self, tokens: int, first_end: float, last_begun: float, steps: int = 1) -> None:
         """Iterations up to now give so many tokens each.
@@ -301,7 +305,7 @@ class Replica:
         if until < inf and not self.waiting:  # behind one that finds no room, none is admitted
             steps = min(steps, steps_until(until - self.now, first, slope))
         if self.late:  # until an iteration begins when it can be planned
-            rest = self.late[0][0] - self.now
+            rest = self.late.next_s - self.now
             more = steps_until(rest, first, slope) + self.engine.overlapped if rest > 0 else 1
             more += (self.looks - self.step_count - more) % self.engine.look_steps
             steps = min(steps, more)
