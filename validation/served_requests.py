@@ -57,13 +57,8 @@ def _beginnings(asked: dict[str, str], rows: int) -> dict[str, Any]:
     return {"prefix": made.prefix, "prefix_tokens": made.prefix_tokens}
 
 
-def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
-    """One run beside its prediction."""
-    asked, told = recorded["asked"], recorded["requests"]
-    places = int(asked.get("concurrency", 0))
-    if not places:  # of a burst, the client's sockets come in any order
-        order = np.argsort(told["sent_ms"], kind="stable")
-        told = {name: np.asarray(column)[order] for name, column in told.items()}
+def _again(found: Deployment, asked: dict[str, str], told: dict[str, Any], places: int) -> Any:
+    """What the simulator makes of a run's requests: at their times, or so many in flight."""
     sent = np.asarray(told["sent_ms"])
     requests = Requests(
         np.zeros(len(sent)) if places else sent / 1e3,
@@ -73,15 +68,31 @@ def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
         **_beginnings(asked, len(sent)),
     )
     served = serve_requests(found, requests).served
-    measured = figures(sent, told["first_ms"], told["finished_ms"], told["output_tokens"])
-    predicted = figures(
+    return figures(
         served.sent_s * 1e3, served.first_token_s * 1e3, served.finished_s * 1e3,
         served.output_tokens,
     )  # fmt: skip
+
+
+def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
+    """One run beside its prediction; of a closed loop also with the requests sent when they were.
+
+    A client takes time between an answer and the next request, which a predicted one does not.
+    """
+    asked, told = recorded["asked"], recorded["requests"]
+    places = int(asked.get("concurrency", 0))
+    order = np.argsort(told["sent_ms"], kind="stable")
+    by_time = {name: np.asarray(column)[order] for name, column in told.items()}
+    measured = figures(
+        told["sent_ms"], told["first_ms"], told["finished_ms"], told["output_tokens"]
+    )
+    as_sent = _again(found, asked, by_time, 0)
+    predicted = _again(found, asked, told, places) if places else as_sent
     errors = {name: round(predicted[name] / measured[name] - 1, 4) for name in FIGURES}
     return {
-        "half": recorded["half"], "requests": len(sent),
+        "half": recorded["half"], "requests": len(order),
         "measured": measured, "predicted": predicted, "error": errors,
+        "as_sent": as_sent,
     }  # fmt: skip
 
 

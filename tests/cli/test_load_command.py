@@ -50,6 +50,35 @@ def test_json_and_chinese(monkeypatch: pytest.MonkeyPatch, fits_schema: Any) -> 
     assert "4 个请求失败" in text
 
 
+WRONG = {
+    "401": (2, "OPENAI_API_KEY"), "404": (2, "--api chat"), "422": (2, "--prompts words"),
+    "not_streaming": (2, "proxy"), "closing_early": (2, "log"), "zero_tokens": (2, "log"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("behaviour", WRONG)
+def test_a_wrong_server_is_one_sentence_and_what_to_type(behaviour: str) -> None:
+    code, word = WRONG[behaviour]
+    found, text = load(Server(behaviour))
+    assert found == code
+    assert word in " ".join(text.split())
+    assert "Traceback" not in text
+
+
+def test_a_wrong_model_nobody_there_and_everything_too_slow() -> None:
+    code, text = load(Server(), "--model", "tinny")
+    assert (code, "tiny" in text) == (2, True)
+    done = CliRunner().invoke(app, ["load", "http://127.0.0.1:9", *ASK])
+    assert (done.exit_code, "Traceback" in done.output) == (2, False)
+    code, text = load(
+        Server("silent", after=2), "--timeout", "1s"
+    )  # what the probe asks is answered
+    assert code == 1
+    assert "All 12 requests failed" in " ".join(text.split())
+    code, text = load(Server("silent", after=1, every=6), "--timeout", "1s", "--lang", "zh")
+    assert "请求" in text
+
+
 def test_a_late_client_makes_the_run_void(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuscope.serving.client.pace.LEAST_LATE_S", 0.0)
     monkeypatch.setattr("gpuscope.serving.client.pace.SHARE_OF_LATENCY", 0.0)

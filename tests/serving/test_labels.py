@@ -16,7 +16,7 @@ from gpuscope.views.terminal import make_console
 from gpuscope.views.terminal.blocks.render import render_block
 
 _NAMES = frozenset(
-    ["llama", "nvidia", "sxm", "vllm", "vLLM", "token", "KiB", "MiB", "GiB", "TTFT", "TPOT"]
+    ["llama", "nvidia", "sxm", "vllm", "vLLM", "token", "CUDA", "KiB", "MiB", "GiB", "TTFT", "TPOT"]
 )
 
 

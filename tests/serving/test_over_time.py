@@ -75,7 +75,14 @@ def test_changes_are_told_beside_the_run_as_it_is() -> None:
     words = ["serve", "llama-3.1-8b", "--rate", "8", "--requests", "120", "--changes"]
     told = CliRunner().invoke(make_app(["serve"]), words)
     assert told.exit_code == 0, told.output
-    for word in ("as it is", "weights in fp8", "tokens of an iteration: 4,096", "drafted"):
+    words_told = (
+        "as it is",
+        "weights in fp8",
+        "tokens of an iteration: 4,096",
+        "drafted",
+        "without CUDA",
+    )
+    for word in words_told:
         assert word in told.output
     a100 = CliRunner().invoke(make_app(["serve"]), [*words, "--on", "a100"])
     assert "weights in fp8" not in a100.output

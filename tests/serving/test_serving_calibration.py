@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from gpuscope.cli.app import make_app
 from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError
 from gpuscope.serving.calibrate import asked_again, calibrate, calibrate_files, observed
 from gpuscope.serving.document import save_serving
-from gpuscope.serving.result import Serving
+from gpuscope.serving.result import Served, Serving
 from gpuscope.serving.simulate import Deployment, serve_requests
 from gpuscope.serving.tuning import Factor, Tuning, load_tuning, save_tuning, scaled
 
@@ -57,13 +57,23 @@ def test_a_wrong_profile_is_set_right_by_one_half_and_judged_by_the_other() -> N
     assert _error(wrong, held) > 0.25
     assert _error(again, held) < 0.12
     for name, factor in WRONG.items():
-        assert fit.factors[name].value * factor == pytest.approx(1, rel=0.35)
+        assert fit.factors[name].value * factor == pytest.approx(1, rel=0.4)
 
 
-@pytest.mark.parametrize("name", ["dec.c16", "pre.i2048"])
+@pytest.mark.parametrize("name", ["dec.c16", "pre.i2048", "chat.cap", "chat.r30"])
 def test_one_load_cannot_tell_them_apart(name: str) -> None:
     with pytest.raises(InvalidValueError, match=r"cannot tell .* apart"):
         calibrate(deployed(), [measured(name)])
+
+
+def test_loads_that_hardly_ask_for_a_constant_say_nothing_of_it() -> None:
+    """Where tokens never queue, their streaming once came out as 2.4 +- 5 % of what it is."""
+    run = measured("chat.r30")
+    part = {f.name: getattr(run.served, f.name) for f in fields(run.served)}
+    first = {name: column[:60] if len(column) else column for name, column in part.items()}
+    quiet = [replace(run, served=Served(**first)), measured("dec.c1")]
+    found = calibrate(deployed(), quiet).tuning.factors["stream"]
+    assert (found.value, found.spread) == (1.0, None)
 
 
 def test_a_file_is_what_was_kept(tmp_path: Path) -> None:

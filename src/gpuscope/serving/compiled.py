@@ -276,7 +276,7 @@ def _stretch(z: State, cost: Cost, until: float) -> bool:
     last = device_s(cost, 0, 0.0, 0, sequences, float(keys + sequences * (steps + 1)))
     slope = (step_s(cost, last, sequences, 0) - first) / steps
     if until < inf and z.at[HEAD] == z.at[SEEN]:
-        steps = min(steps, _steps_until(until - z.s[NOW], first, slope))
+        steps = min(steps, _steps_until(until + z.s[ACCEPT] - z.s[NOW], first, slope))
     if z.at[SEEN] < z.at[NEXT]:
         rest = z.times[2, z.at[SEEN]] - z.s[NOW]
         more = _steps_until(rest, first, slope) + z.at[OVERLAPS] if rest > 0 else 1

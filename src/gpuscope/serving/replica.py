@@ -297,13 +297,14 @@ class Replica:
         """Of a stretch of so many, those before who comes by `until`, or is late, can be planned.
 
         Args:
-            until: when the next request comes.
+            until: when the next request comes; it is let in `accept_s` later at the earliest.
             steps: at most.
             first: what the first iteration takes.
             slope: by how much longer each takes than the one before.
         """
         if until < inf and not self.waiting:  # behind one that finds no room, none is admitted
-            steps = min(steps, steps_until(until - self.now, first, slope))
+            comes = until + self.engine.accept_s - self.now
+            steps = min(steps, steps_until(comes, first, slope))
         if self.late:  # until an iteration begins when it can be planned
             rest = self.late.next_s - self.now
             more = steps_until(rest, first, slope) + self.engine.overlapped if rest > 0 else 1

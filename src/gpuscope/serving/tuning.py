@@ -49,7 +49,10 @@ SORTS = {
         ("host_s", "host_sequence_s", "host_token_s", "serial_s", "serial_sequence_s",
          "serial_prompt_s", "serial_token_s", "eager_s", "launch_s", "host_prompt_s"),
     ),
-    "request": Sort(Text("a request's way in and out"), ("request_s", "accept_s", "accept_token_s", "reply_s")),
+    "request": Sort(
+        Text("a request's way in and out"),
+        ("request_s", "accept_s", "accept_token_s", "reply_s"),
+    ),
     "stream": Sort(Text("streaming of a token"), ("token_s",)),
 }  # fmt: skip
 """What is fitted, and no more: the sorts of constants that differ from machine to machine."""

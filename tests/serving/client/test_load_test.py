@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from fake_server import Server, running
 
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError
+from gpuscope.serving.client.connection import Answer
 from gpuscope.serving.client.failure import NoAnswerError, ServerError
 from gpuscope.serving.client.load_test import load_test
+from gpuscope.serving.client.reply import Reply
 from gpuscope.serving.document import load_serving, save_serving
 from gpuscope.serving.metrics import e2e_s, metrics, tpot_s, ttft_s
 from gpuscope.serving.result import FAILED, FINISHED, TIMEOUT, Serving
@@ -34,7 +37,7 @@ def test_a_good_server_is_measured(tmp_path: Any) -> None:
     assert set(served.output_tokens.tolist()) == {6}
     assert set(served.input_tokens.tolist()) == {24}
     assert (ttft_s(served) >= 0.002).all()  # a token takes the server 2 ms at least
-    assert (tpot_s(served) > 0).all()
+    assert np.median(tpot_s(served)) > 0.001  # a busy machine may read all at once
     assert (e2e_s(served) >= 6 * 0.002).all()
     assert (served.sent_s >= served.intended_s).all()
     assert found.client["tokens_from"] == "usage"
@@ -60,6 +63,25 @@ def test_no_more_than_the_places_are_in_flight() -> None:
     for moment in served.sent_s:
         flying = (served.sent_s <= moment) & (moment < served.finished_s)
         assert 1 <= flying.sum() <= 3
+
+
+def test_the_next_request_does_not_wait_until_the_last_answer_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a wave that ends together: reading takes as long as an answer has tokens."""
+    read = Answer.read
+
+    def slowly(answer: Answer) -> Reply:
+        time.sleep(0.02 if len(answer.heap) > 2 else 0.0)  # not of a head
+        return read(answer)
+
+    monkeypatch.setattr(Answer, "read", slowly)
+    served = ask(Server(), concurrency=8, count=16).served
+    assert (served.status == FINISHED).all()
+    assert set(served.output_tokens.tolist()) == {6}
+    assert np.sort(served.sent_s)[8:].min() - served.finished_s.min() < 0.02
+    between_s = (served.sent_s - served.intended_s)[8:]
+    assert np.median(between_s) < 0.02  # not behind the reading of its own answer
 
 
 def test_chat_with_words_of_calibrated_length() -> None:

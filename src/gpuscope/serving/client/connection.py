@@ -10,6 +10,7 @@ import asyncio
 import ssl
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 
 from gpuscope.document.text import Text
 from gpuscope.serving.client import failure
@@ -21,6 +22,32 @@ HEAP_BYTES = 1 << 15
 """That are kept before they are read."""
 
 _LAST_CHUNK = b"0\r\n\r\n"
+_STREAM_END = b"data: [DONE]\n\n\r\n" + _LAST_CHUNK
+"""No text of an answer has it: JSON writes a new line as two letters."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came, some of it unread: reading takes as long as many tokens are in it.
+
+    Attributes:
+        reply: as far as it was read.
+        heap: the rest.
+    """
+
+    reply: Reply
+    heap: list[tuple[float, bytes]]
+
+    def read(self) -> Reply:
+        """The whole reply.
+
+        Raises:
+            ReplyError: it is no answer, or too long.
+        """
+        heap, self.heap = self.heap, []
+        for now_s, data in heap:
+            self.reply.feed(now_s, data)
+        return self.reply
 
 
 class Connection(asyncio.Protocol):
@@ -47,8 +74,8 @@ class Connection(asyncio.Protocol):
         self.transport.write(payload)
         return time.perf_counter()
 
-    async def answer(self, timeout_s: float) -> Reply:
-        """The whole answer.
+    async def answer(self, timeout_s: float) -> Answer:
+        """The answer, as soon as it is there; the next request need not wait until it is read.
 
         Raises:
             ReplyError: none came, it was broken off, or the time is over.
@@ -65,9 +92,10 @@ class Connection(asyncio.Protocol):
         except ReplyError:
             self.close()
             raise
-        if not self.reply.reusable:
+        if not (self._heap or self.reply.reusable):
             self.close()
-        return self.reply
+        heap, self._heap = self._heap, []
+        return Answer(self.reply, heap)
 
     @property
     def usable(self) -> bool:
@@ -83,9 +111,20 @@ class Connection(asyncio.Protocol):
         """Bytes came: stamp them."""
         self._heap.append((time.perf_counter(), data))
         self._heaped += len(data)
+        if self._ended(data):
+            if self._done is not None and not self._done.done():
+                self._done.set_result(None)
+            return
         first = not self.reply.status
         if first or self._heaped > HEAP_BYTES or data.endswith(_LAST_CHUNK) or not self._chunked:
             self._settle()
+
+    def _ended(self, data: bytes) -> bool:
+        """Whether a stream says so, on a connection that stays: known without reading it."""
+        if not data.endswith(_LAST_CHUNK) or not (self._chunked and self.reply.keeps):
+            return False
+        before = self._heap[-2][1] if len(self._heap) > 1 else b""
+        return (before + data).endswith(_STREAM_END)
 
     @property
     def _chunked(self) -> bool:
@@ -111,8 +150,7 @@ class Connection(asyncio.Protocol):
 
     def _read(self) -> None:
         heap, self._heap, self._heaped = self._heap, [], 0
-        for now_s, data in heap:
-            self.reply.feed(now_s, data)
+        Answer(self.reply, heap).read()
 
 
 async def connect(address: Address, context: ssl.SSLContext | None, timeout_s: float) -> Connection:

@@ -65,7 +65,7 @@ class Door:
         connection = await connect(self.address, self.context, min(timeout_s, PATIENCE_S))
         try:
             connection.ask(payload(self.address, path, body, self.key))
-            return await connection.answer(timeout_s)
+            return (await connection.answer(timeout_s)).read()
         finally:
             connection.close()
 

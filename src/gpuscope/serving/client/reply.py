@@ -83,8 +83,13 @@ class Reply:
     @property
     def reusable(self) -> bool:
         """Another request may follow on the same connection."""
+        return self.done and self.keeps
+
+    @property
+    def keeps(self) -> bool:
+        """Another request may follow when this one is through."""
         close = self.headers.get("connection", "").lower() == "close"
-        return self.done and not close and (self._chunked or "content-length" in self.headers)
+        return not close and (self._chunked or "content-length" in self.headers)
 
     def feed(self, now_s: float, data: bytes) -> None:
         """Take what came at a moment.

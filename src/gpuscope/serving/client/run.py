@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.serving.client import pace
 from gpuscope.serving.client.address import parse_address
-from gpuscope.serving.client.connection import Connection, connect, payload
+from gpuscope.serving.client.connection import Answer, Connection, connect, payload
 from gpuscope.serving.client.energy import Energy
 from gpuscope.serving.client.failure import ReplyError
 from gpuscope.serving.client.pace import Own, Patient
@@ -29,6 +30,12 @@ AHEAD_S = 0.25
 
 MOST_IN_FLIGHT = 10_000
 """Requests at a time; more is beyond one process."""
+
+MOST_PREPARED = 256
+"""Requests of a closed loop that are made ahead."""
+
+PREPARE_S = 0.005
+"""After a request is sent, another is made: not in the middle of a wave."""
 
 Tell = Callable[[int], None]
 """Is told how many requests are done."""
@@ -101,6 +108,8 @@ class _Run:
     start_s: float = 0.0
     door: Door = field(init=False)
     prompts: Prompts = field(init=False)
+    rows: Iterator[int] = field(init=False)  # of a closed loop, not yet made
+    bodies: deque[tuple[int, bytes]] = field(default_factory=deque)  # made, not yet sent
 
     async def go(self) -> Serving:
         asked = self.asked
@@ -168,39 +177,73 @@ class _Run:
 
     async def _closed(self) -> None:
         """So many places; each sends its next request when its last one is answered."""
-        rows = iter(range(len(self.asked.requests)))
+        self.rows = iter(range(len(self.asked.requests)))
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self.asked.requests.concurrency, len(self.asked.requests))):
-                group.create_task(self._place(rows))
+                group.create_task(self._place())
 
-    async def _place(self, rows: object) -> None:
+    async def _place(self) -> None:
+        """Between an answer and the next request is nothing but the sending."""
         connection: Connection | None = None
         await self._until(0.0)
         free_s = 0.0
-        for row in rows:  # type: ignore[attr-defined]
+        unread: tuple[int, float, Answer] | None = None
+        while (made := self._next()) is not None:
             if self.asked.for_s is not None and free_s > self.asked.for_s:
-                return
+                break
+            row, body = made
             try:
-                body = self._payload(row, keep=True)
                 if connection is None or not connection.usable:
                     connection = None
                     connection = await self._connect()
-                await self._exchange(connection, row, free_s, body)
+                self._send(connection, row, free_s, body)
+                self._read(unread)
+                unread = None
+                asyncio.get_running_loop().call_later(PREPARE_S, self._prepare)
+                unread = row, free_s, await connection.answer(self.asked.timeout_s)
             except ReplyError as error:
+                self._read(unread)
+                unread = None
                 self._failed(row, free_s, error.args[0], connection)
                 await asyncio.sleep(0.01)  # a server that refuses is not stormed
             free_s = self._now()
+        self._read(unread)
         if connection:
             connection.close()
+
+    def _next(self) -> tuple[int, bytes] | None:
+        """The next request of a closed loop; None: there is none."""
+        if not self.bodies:
+            self._prepare()
+        return self.bodies.popleft() if self.bodies else None
+
+    def _prepare(self) -> None:
+        """Make the next request's bytes before they are wanted."""
+        row = next(self.rows, None) if len(self.bodies) < MOST_PREPARED else None
+        if row is not None:
+            self.bodies.append((row, self._payload(row, keep=True)))
 
     async def _exchange(
         self, connection: Connection, row: int, intended_s: float, body: bytes
     ) -> None:
+        self._send(connection, row, intended_s, body)
+        self._read((row, intended_s, await connection.answer(self.asked.timeout_s)))
+
+    def _send(self, connection: Connection, row: int, intended_s: float, body: bytes) -> None:
         sent = connection.ask(body) - self.start_s
         self.record.sent(row, intended_s, sent)
         self.own.lateness_s.append(sent - intended_s)
-        reply = await connection.answer(self.asked.timeout_s)
-        problem = judged(reply)
+
+    def _read(self, unread: tuple[int, float, Answer] | None) -> None:
+        """Record an answer."""
+        if unread is None:
+            return
+        row, intended_s, answer = unread
+        try:
+            reply = answer.read()
+            problem = judged(reply)
+        except ReplyError as error:
+            reply, problem = answer.reply, error.args[0]
         if problem is None:
             self.record.answered(row, reply, self.start_s)
         else:
