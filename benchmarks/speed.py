@@ -28,6 +28,10 @@ LOSS = 1.10
 SECOND = ", asked again"
 """End of the name of a case that finds what an equal command has kept."""
 
+SERVED = ["plan", "qwen3-32b", "--task", "serve", "--on", "h100,h200", "--devices", "..8"]
+SERVED += ["--input", "4000", "--output", "500", "--slo", "ttft<1s,tpot<20ms", "--rate", "6"]
+SERVED += ["--json"]
+
 CASES: dict[str, tuple[list[str], float]] = {
     "help": (["--help"], 0.3),
     "gpt2 training step": (
@@ -75,16 +79,16 @@ CASES: dict[str, tuple[list[str], float]] = {
         ["plan", "gpt2", "--devices", "1..2", "--seq", "1024", "--simulate", "2", "--json"],
         3.0,
     ),
+    "plan llama-3.1-8b on eight devices": (
+        ["plan", "llama-3.1-8b", "--devices", "1..8", "--json"],
+        8.0,
+    ),
     f"plan llama-3.1-8b on eight devices{SECOND}": (
         ["plan", "llama-3.1-8b", "--devices", "1..8", "--json"],
         3.0,
     ),
-    "plan serving of qwen3-32b": (
-        ["plan", "qwen3-32b", "--task", "serve", "--on", "h100,h200", "--devices", "..8"]
-        + ["--input", "4000", "--output", "500", "--slo", "ttft<1s,tpot<20ms", "--rate", "6"]
-        + ["--json"],
-        10.0,
-    ),
+    "plan serving of qwen3-32b": (SERVED, 10.0),
+    f"plan serving of qwen3-32b{SECOND}": (SERVED, 3.0),
     "analyze a recorded trace of 9,000 events": (
         ["analyze", "tests/data/traces/h200/host_bound/rank-0.json.gz", "--json"],
         1.0,

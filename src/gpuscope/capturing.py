@@ -15,7 +15,7 @@ from gpuscope.errors import InvalidValueError, NoStepError, WorkloadError
 from gpuscope.hardware import Calibration, Cluster, calibration_for
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.types import Program
-from gpuscope.program.world import RankPrograms
+from gpuscope.program.world import RankPrograms, with_note
 
 if TYPE_CHECKING:
     from gpuscope.kept import Store
@@ -152,7 +152,9 @@ def capture_job(
     from gpuscope.program.jax.workload import is_jax
 
     if is_jax(workload):
-        return _jax_job(workload, cluster, options)
+        from gpuscope.capturing_jax import jax_job
+
+        return jax_job(workload, cluster, options)
     if isinstance(workload, (str, TransformerSize)):
         return _named_job(workload, cluster, for_cluster(options, cluster), strict, calibration)
     if cluster.n_devices == 1 or not callable(workload):
@@ -191,40 +193,6 @@ def _named_job(
         record,
     )
     return kept
-
-
-def _jax_job(
-    workload: Any, cluster: Cluster, options: WorkloadOptions | None
-) -> Program | RankPrograms:
-    """A JAX step as XLA compiles it for the cluster's device."""
-    from gpuscope.hardware.xla_target import target_config
-    from gpuscope.program.jax import workload as jax_workload
-    from gpuscope.program.jax.compiling import Target
-
-    target = Target(target_config(cluster.device), cluster.n_devices, cluster.devices_per_node)
-    if not isinstance(workload, str):
-        return jax_workload.captured(workload, target)
-    from gpuscope.program.guard.elsewhere import call_elsewhere
-    from gpuscope.program.workload import WorkloadOptions, resolve
-
-    found = resolve(workload, options or WorkloadOptions(), load=False)
-    file = found.file
-    if file is None:
-        raise InvalidValueError(
-            Text("{path} is a whole script of JAX's.", path=workload),
-            Text("Its step has to be named: a function that returns it and its arguments."),
-            Text("Write: def build(): ...; return step, (state, batch)"),
-        )
-    lowered, held = call_elsewhere(
-        jax_workload.lowered_file,
-        file,
-        cluster.n_devices,
-        script=file.target,
-        guarded=not file.allow_writes,
-        shown=True,
-    )
-    program = jax_workload.program_of(lowered, target, found.name)
-    return program if held is None else _with_note(program, held.note)
 
 
 def kept_figures(
@@ -333,8 +301,8 @@ def _captured_elsewhere(found: Resolved, function: Callable[..., Any], *argument
     if held is None:
         return value
     if isinstance(value, tuple):
-        return (_with_note(value[0], held.note), *value[1:])
-    return _with_note(value, held.note)
+        return (with_note(value[0], held.note), *value[1:])
+    return with_note(value, held.note)
 
 
 def _kept_folder(script: Script | None) -> tuple[str, ...]:
@@ -388,13 +356,6 @@ def _loaded(function: Callable[..., Any], found: Resolved, *arguments: Any) -> A
     if found.file is not None:
         elsewhere.imported_before_capture()
     return function(loaded, *arguments)
-
-
-def _with_note(captured: Program | RankPrograms, note: Text) -> Program | RankPrograms:
-    if isinstance(captured, Program):
-        return replace(captured, assumptions=(*captured.assumptions, note))
-    noted = (replace(p, assumptions=(*p.assumptions, note)) for p in captured.programs)
-    return replace(captured, programs=tuple(noted))
 
 
 def _job_recorded(resolved: Resolved, cluster: Cluster, strict: bool) -> Program | RankPrograms:
@@ -509,7 +470,7 @@ def for_cluster(options: WorkloadOptions | None, cluster: Cluster) -> WorkloadOp
     if options is None or options.parallel is None:
         if cluster.n_devices == 1:
             return options
-        from gpuscope.program.workload import WorkloadOptions
+        from gpuscope.program.models.settings import WorkloadOptions
 
         replicas = cluster.n_devices, cluster.devices_per_node
         return replace(options or WorkloadOptions(), replicas=replicas)

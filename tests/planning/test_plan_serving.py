@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuscope import children
 from gpuscope.document.blocks import Table
 from gpuscope.errors import DoesNotFitError, InvalidValueError, UnknownNameError
 from gpuscope.hardware import parse_target
@@ -139,3 +143,34 @@ def test_more_requests_take_longer_until_it_cannot_keep_up(found: Deployment) ->
     assert times == sorted(times)
     assert at_rate(found, 1024, 128, 1e6) is None
     assert probability_below(0.02, 0.02) == pytest.approx(0.5)
+
+
+def test_prices_of_iterations_are_kept_and_come_back_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUSCOPE_CACHE", str(tmp_path))
+    script = (
+        "from gpuscope.capturing import keeping\n"
+        "from gpuscope.planning.question import size_of\n"
+        "from gpuscope.hardware import parse_target\n"
+        "from gpuscope.serving import iteration\n"
+        "from gpuscope.serving.quantization import quantization\n"
+        "import sys\n"
+        "if sys.argv[1] == 'again': iteration.Priced = None  # nothing is priced\n"
+        "on = parse_target('2xh200')\n"
+        "weights = quantization('bfloat16', on.device)\n"
+        "with keeping():\n"
+        "    print(iteration.iteration_cost(size_of('llama-3.2-1b'), weights, on, 2))\n"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-P", "-c", script, time],
+            capture_output=True,
+            check=True,
+            text=True,
+            env=children.environment(),
+        ).stdout
+        for time in ("first", "again")
+    ]
+    assert said[0] == said[1] != ""
+    assert list(tmp_path.rglob("*.kept"))

@@ -13,6 +13,7 @@ from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.space import candidates
 from gpuscope.planning.tables import Tables, grown
 from gpuscope.planning.types import Candidate, Question
+from gpuscope.program.types import Program
 
 
 def _named(question: Question, words: str) -> Candidate:
@@ -25,16 +26,41 @@ def question() -> Question:
     return replace(small, size=small.size.deep(6))
 
 
+def _equal(made: Program | None, real: Program) -> None:
+    """Whether two programs have the same operators on the same tensors."""
+    assert made is not None
+    for mine, other in zip(made.ops, real.ops, strict=True):
+        assert (mine.name, mine.inputs, mine.outputs) == (other.name, other.inputs, other.outputs)
+    assert [s.nbytes for s in made.storages] == [s.nbytes for s in real.storages]
+
+
 def test_a_program_for_more_sequences_follows_from_two(question: Question) -> None:
     tables = Tables(question)
     one, two, four = (tables._record((1, 1, 1, ()), n) for n in (1, 2, 4))
-    made = grown(one, two, 4)
-    assert made is not None
-    for mine, real in zip(made.ops, four.ops, strict=True):
-        assert (mine.name, mine.inputs, mine.outputs) == (real.name, real.inputs, real.outputs)
-    assert [s.nbytes for s in made.storages] == [s.nbytes for s in four.storages]
+    _equal(grown((1, one), (2, two), 4), four)
+    _equal(grown((2, two), (4, four), 1), one)
     # Another split has other operators: nothing follows from the two.
-    assert grown(one, tables._record((2, 1, 1, ()), 2), 4) is None
+    assert grown((1, one), (2, tables._record((2, 1, 1, ()), 2)), 4) is None
+    # There are no half bytes.
+    half = tuple(replace(s, nbytes=s.nbytes + 1) for s in four.storages)
+    assert grown((2, two), (4, replace(four, storages=half)), 3) is None
+
+
+def test_where_one_sequence_differs_all_others_follow_from_two_and_four(
+    question: Question, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(question)
+    split, asked_for = (2, 1, 1, ()), list[int]()
+    recorded = {n: tables._record(split, n) for n in (1, 2, 4, 8)}
+    assert grown((1, recorded[1]), (2, recorded[2]), 8) is None
+
+    def record(split: object, sequences: int) -> Program:
+        asked_for.append(sequences)
+        return recorded[sequences]
+
+    monkeypatch.setattr(tables, "_record", record)
+    _equal(tables._program(split, 8), recorded[8])
+    assert set(asked_for) == {1, 2, 4}
 
 
 @pytest.mark.slow

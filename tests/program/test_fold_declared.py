@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from program_equality import differences
@@ -11,7 +13,7 @@ from gpuscope.program.fold import capture_folded
 from gpuscope.program.fold_declared import EqualLayers, deepened
 from gpuscope.program.fold_depth import Tree, least_captured, shallow_depth
 from gpuscope.program.fold_layers import NotFoldableError
-from gpuscope.program.types import ModuleInfo
+from gpuscope.program.types import ModuleInfo, Program
 
 
 def tree(kinds: list[str]) -> Tree:
@@ -80,3 +82,39 @@ def test_of_a_model_that_is_known_to_be_shallow_nothing_is_built() -> None:
 def test_the_least_depth_is_that_of_the_plainest_model() -> None:
     depth = shallow_depth({"layers": ["a"] * 40})
     assert least_captured() == 2 * depth - 1
+
+
+def test_the_same_code_on_other_sizes_is_captured_at_one_depth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("torch")
+    from gpuscope.program import capture, fold_python
+    from gpuscope.program.models.parallel.options import ParallelOptions
+    from gpuscope.program.models.settings import WorkloadOptions
+    from gpuscope.program.workload import resolve
+
+    monkeypatch.setattr(fold_python, "_fewer", OrderedDict())
+    depths: list[int] = []
+    real = capture.capture
+
+    def counted(build: Any, **said: Any) -> Program:
+        depths.append(1)
+        return real(build, **said)
+
+    monkeypatch.setattr(capture, "capture", counted)
+
+    def captured(dp: int) -> Program:
+        options = WorkloadOptions(layers=12, seq=64, parallel=ParallelOptions(dp=dp))
+        work = resolve("llama-3.2-1b", options)
+        assert work.at_depth is not None
+        return capture_folded(
+            work.build, work.at_depth, world=work.world, declared=work.equal_layers
+        )
+
+    captured(2)
+    assert len(depths) == 2
+    after = captured(4)  # shards of another size, the same Python
+    assert len(depths) == 3
+    fold_python._fewer.clear()
+    assert differences(after, captured(4)) == []
+    assert len(depths) == 5

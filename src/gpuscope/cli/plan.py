@@ -74,7 +74,7 @@ def plan_command(
         _refuse_lengths(tuned_by)
     if task == "serve":
         _refuse_training(context)
-        show_serving(model, asked, load, wanted, shown)
+        show_serving(model, asked, load, wanted, no_cache, shown)
     elif task == "finetune":
         from gpuscope.planning.tuning.search import question_of_tuning
 

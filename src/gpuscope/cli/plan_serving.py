@@ -82,8 +82,11 @@ _OF_DEVICES = ("on", "devices", "prices", "grid", "device_set", "simulate", "lim
 """What serving takes of that which every task is asked."""
 
 
-def show_serving(model: str, asked: Asked, load: Served, wanted: Wanted, shown: Shown) -> None:
+def show_serving(
+    model: str, asked: Asked, load: Served, wanted: Wanted, no_cache: bool, shown: Shown
+) -> None:
     """Answer a question of serving where the user wants it."""
+    from gpuscope.capturing import keeping
     from gpuscope.cli.explanations import show
     from gpuscope.cli.simulating import simulating
     from gpuscope.planning.serving.explanation import explained_serving
@@ -121,4 +124,5 @@ def show_serving(model: str, asked: Asked, load: Served, wanted: Wanted, shown: 
             with simulating(shown.quiet, lang) as tell:
                 return explained_serving(search_serving(question, tell), why, framework)
 
-    show(make, replace(shown, output=output))
+    with keeping(not no_cache):
+        show(make, replace(shown, output=output))

@@ -1,8 +1,9 @@
 """What a block costs: recorded once per split, priced on each device for each micro-batch.
 
-One block of the model is recorded for each (tp, cp, ep) with one and with two sequences. Every
-length in a program grows evenly with the sequences, so that programs for 4, 8 or 16 follow from
-these two; the kernel models price them. What a candidate adds (replicas, stages, micro-batches) is
+One block of the model is recorded for each (tp, cp, ep) with one and with two sequences, or, where
+one sequence takes other operators (under tensor parallelism), with two and with four. Every length
+in a program grows evenly with the sequences, so that programs for 4, 8 or 16 follow from two; the
+kernel models price them. What a candidate adds (replicas, stages, micro-batches) is
 composed of that by `gpuscope.planning.composed`.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import cast
 
 from gpuscope.capturing import capture_job, kept_figures
@@ -99,8 +101,13 @@ class Tables:
     def _program(self, split: Split, sequences: int) -> Program:
         if sequences <= 2:
             return self._record(split, sequences)
-        made = grown(self._record(split, 1), self._record(split, 2), sequences)
-        return made or self._record(split, sequences)
+        for few in (1, 2):
+            made = grown(
+                (few, self._record(split, few)), (2 * few, self._record(split, 2 * few)), sequences
+            )
+            if made is not None:
+                return made
+        return self._record(split, sequences)
 
     def _record(self, split: Split, sequences: int) -> Program:
         key = (*split, sequences)
@@ -176,11 +183,13 @@ class Tables:
         )
 
 
-def grown(one: Program, two: Program, sequences: int) -> Program | None:
-    """The program for so many sequences, from those for one and for two.
+def grown(few: tuple[int, Program], more: tuple[int, Program], sequences: int) -> Program | None:
+    """The program for so many sequences, from those for two other numbers of them.
 
     Returns None where the two differ by more than their lengths.
     """
+    (at, one), (beyond, two) = few, more
+    reach = Fraction(sequences - at, beyond - at)
     if len(one.ops) != len(two.ops) or len(one.storages) != len(two.storages):
         return None
     ops: list[Op] = []
@@ -191,39 +200,45 @@ def grown(one: Program, two: Program, sequences: int) -> Program | None:
             ops.append(
                 replace(
                     a,
-                    inputs=_specs(a.inputs, b.inputs, sequences),
-                    outputs=_specs(a.outputs, b.outputs, sequences),
-                    args={k: _line(v, b.args[k], sequences) for k, v in a.args.items()},
+                    inputs=_specs(a.inputs, b.inputs, reach),
+                    outputs=_specs(a.outputs, b.outputs, reach),
+                    args={k: _line(v, b.args[k], reach) for k, v in a.args.items()},
                 )
             )
         except (KeyError, TypeError):
             return None
-    storages = tuple(
-        replace(a, nbytes=cast("int", _line(a.nbytes, b.nbytes, sequences)))
-        for a, b in zip(one.storages, two.storages, strict=True)
-    )
+    try:
+        storages = tuple(
+            replace(a, nbytes=cast("int", _line(a.nbytes, b.nbytes, reach)))
+            for a, b in zip(one.storages, two.storages, strict=True)
+        )
+    except TypeError:
+        return None
     return replace(one, ops=tuple(ops), storages=storages)
 
 
 def _specs(
-    one: tuple[TensorSpec, ...], two: tuple[TensorSpec, ...], sequences: int
+    one: tuple[TensorSpec, ...], two: tuple[TensorSpec, ...], reach: Fraction
 ) -> tuple[TensorSpec, ...]:
     return tuple(
         replace(
             a,
-            shape=cast("tuple[int, ...]", _line(a.shape, b.shape, sequences)),
-            stride=cast("tuple[int, ...]", _line(a.stride, b.stride, sequences)),
+            shape=cast("tuple[int, ...]", _line(a.shape, b.shape, reach)),
+            stride=cast("tuple[int, ...]", _line(a.stride, b.stride, reach)),
         )
         for a, b in zip(one, two, strict=True)
     )
 
 
-def _line(one: object, two: object, sequences: int) -> object:
-    """The straight line through two values; TypeError where they differ in kind."""
+def _line(one: object, two: object, reach: Fraction) -> object:
+    """The straight line through two values, so far along; TypeError where it has no such point."""
     if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
-        return tuple(_line(a, b, sequences) for a, b in zip(one, two, strict=True))
+        return tuple(_line(a, b, reach) for a, b in zip(one, two, strict=True))
     if type(one) is int and type(two) is int:
-        return one + (two - one) * (sequences - 1)
+        there = one + (two - one) * reach
+        if there.denominator != 1:
+            raise TypeError
+        return int(there)
     if one != two and not (isinstance(one, str) and isinstance(two, str)):
         raise TypeError
     return one

@@ -136,8 +136,11 @@ def capture_folded(
         if any(stack.zone(info.path) is not None for stack in stacks for info in names.passing):
             raise NotFoldableError("layers make modules inside of their forward")
         names.done = True
-        fewer = at_depth(depth - stacks[0].period)
-        shorter = capture(fewer, task=task, strict=strict, observer=names, world=world)
+
+        def shorter() -> Program:
+            fewer = at_depth(depth - stacks[0].period)
+            return capture(fewer, task=task, strict=strict, observer=names, world=world)
+
         program = with_python_calls(program, shorter, names.by_storage, stacks)
         for stack in stacks:
             program = expand(program, names.by_storage, stack)

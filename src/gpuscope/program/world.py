@@ -126,3 +126,11 @@ class RankPrograms:
             Text("The job has {world_size}.", world_size=self.world_size),
             "",
         )
+
+
+def with_note(captured: Program | RankPrograms, note: Text) -> Program | RankPrograms:
+    """What was captured, with a sentence for its reader after those that it has."""
+    if isinstance(captured, Program):
+        return replace(captured, assumptions=(*captured.assumptions, note))
+    noted = (replace(p, assumptions=(*p.assumptions, note)) for p in captured.programs)
+    return replace(captured, programs=tuple(noted))

@@ -19,8 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from gpuscope.capturing import kept_figures
+from gpuscope.document.plain import plain
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.serving.prices import Priced, pairs
 from gpuscope.serving.quantization import Quantization
 
@@ -180,8 +183,22 @@ def iteration_cost(
     calibration: Calibration | None = None,
     dp: int = 1,
 ) -> IterationCost:
-    """Price a model's iterations on `tp` devices of a cluster, in `dp` groups that attend apart."""
-    made = Priced(size, kept, cluster, tp, ep, cache_bytes, calibration, dp)
+    """Price a model's iterations on `tp` devices of a cluster, in `dp` groups that attend apart.
+
+    What a command keeps is taken, where the device's constants are the catalogue's.
+    """
+
+    def make() -> IterationCost:
+        return _cost_of(Priced(size, kept, cluster, tp, ep, cache_bytes, calibration, dp))
+
+    if calibration is not None:
+        return make()
+    split = {"tp": tp, "ep": ep, "dp": dp, "cache_bytes": cache_bytes}
+    about = {"weights": plain(kept), "on": plain(cluster), **split}
+    return kept_figures(IterationCost, size, WorkloadOptions(task="decode"), cluster, about, make)
+
+
+def _cost_of(made: Priced) -> IterationCost:
     near = (
         rising([pairs(n, made.reach) for n in LENGTHS], [made.near_s(n) for n in LENGTHS])
         if made.reach
@@ -197,8 +214,8 @@ def iteration_cost(
         near_s=near,
         reach=made.reach,
         launches=made.launches(),
-        joint_s=rising(JOINT, [made.joint_s(tokens) for tokens in JOINT]) if dp > 1 else NOTHING,
-        ranks=dp,
+        joint_s=rising(JOINT, [made.joint_s(n) for n in JOINT]) if made.dp > 1 else NOTHING,
+        ranks=made.dp,
         decode=tuple(rising(KEYS, [made.decode_s(n, keys) for keys in KEYS]) for n in SEQUENCES),
         spread=made.spread,
     )

@@ -80,13 +80,15 @@ def optimizer_of(model: nn.Module, name: str) -> torch.optim.Optimizer:
     return make_optimizer(name, chosen)
 
 
-def build_rank(job: Job, batch: Batch | None = None) -> Step:
+def build_rank(job: Job, batch: Batch | None = None, *, brief: bool = False) -> Step:
     """Make the model, data and optimizer of this rank, and give its step.
 
     Args:
         job: a plan without pipeline stages.
         batch: gives the token numbers and the tokens that come after each, (microbatch, tokens)
             both, of a microbatch by its number; random ones, the same in each, by default.
+        brief: the first step works on the last microbatch alone: enough where it only makes what
+            later ones find, optimizer states and buffers, as under a capture.
 
     Returns:
         A step: all microbatches forward and backward, then the update; gives the mean loss.
@@ -97,11 +99,13 @@ def build_rank(job: Job, batch: Batch | None = None) -> Step:
     model = make_part(job, meshes, device)
     optimizer = optimizer_of(model, job.software.optimizer)
     batch = batch or _random_batch(job, device)
+    numbers = range(plan.microbatches)
+    first = [numbers[-1:]] if brief else []
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         losses = []
-        for number in range(plan.microbatches):
+        for number in first.pop() if first else numbers:
             begin_microbatch(model, plan, last=number == plan.microbatches - 1)
             tokens, labels = batch(number)
             with microbatch_context(job, meshes, model, [tokens, labels]):
@@ -111,7 +115,7 @@ def build_rank(job: Job, batch: Batch | None = None) -> Step:
         if job.software.clip:
             clip_gradients(model.parameters())
         optimizer.step()
-        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+        return losses[0] if plan.microbatches == 1 else torch.stack(losses).sum()
 
     return step
 

@@ -65,7 +65,7 @@ class Prepared:
             )
         from gpuscope.program.models.parallel.build import build_rank
 
-        return build_rank(job)
+        return build_rank(job, brief=True)
 
 
 def prepare(model: Model, options: WorkloadOptions, asked: ParallelOptions) -> Prepared:
