@@ -136,6 +136,10 @@ class Engine:
         """The work of letting in a prompt of so many tokens."""
         return self.accept_s + self.accept_token_s * tokens
 
+    def way_in_s(self, tokens: int) -> float:
+        """Of a lone request with such a prompt, from sending to the queue."""
+        return self.request_s + self.accepted_s(tokens)
+
     def launching(self, launches: int) -> Engine:
         """The same, with what its host takes to launch so many kernels an iteration."""
         if self.graphs:

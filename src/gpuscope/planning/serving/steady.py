@@ -75,7 +75,7 @@ def at_concurrency(found: Deployment, prompt: int, answer: int, places: float) -
     n = max(high, 1e-3)
     tpot_s = _mean_s(found, prompt, answer, n)
     whole_s = places * answer * tpot_s / n  # Little's law
-    ttft_s = max(alone_s, whole_s - answer * tpot_s) + found.engine.request_s
+    ttft_s = max(alone_s, whole_s - answer * tpot_s) + found.engine.way_in_s(prompt)
     return Steady(n, tpot_s, ttft_s, n / tpot_s)
 
 
@@ -95,7 +95,7 @@ def at_rate(found: Deployment, prompt: int, answer: int, rate_per_s: float) -> S
     if high / (answer * tpot_s) < rate_per_s * 0.999:
         return None
     ttft_s = _iteration_s(found, prompt, answer, high, prompt) + tpot_s / 2
-    return Steady(high, tpot_s, ttft_s + found.engine.request_s, high / tpot_s)
+    return Steady(high, tpot_s, ttft_s + found.engine.way_in_s(prompt), high / tpot_s)
 
 
 def probability_below(predicted_s: float, limit_s: float, error: float = ERROR) -> float:
