@@ -14,6 +14,7 @@ from gpuscope.planning.limits import broken
 from gpuscope.planning.outlook import SIGMAS, against, amount, factor_of
 from gpuscope.planning.sentences import bound_to, out, starts, tied
 from gpuscope.planning.serving.launch import launch_line
+from gpuscope.planning.serving.outlook import around_serving
 from gpuscope.planning.serving.steady import SIMULATED_ERROR
 from gpuscope.planning.serving.types import Offered, ServingPlan
 from gpuscope.planning.serving.untried import SPEECH, outcome, untried_serving
@@ -203,7 +204,7 @@ def _compared(plan: ServingPlan) -> tuple[Section, ...]:
     if not plan.judged:
         return ()
     simulated = Section(Text("All that were simulated"), (_table(plan, plan.judged),))
-    return (*_rivals(plan), simulated)
+    return (*_rivals(plan), simulated, *around_serving(plan))
 
 
 def _rivals(plan: ServingPlan) -> tuple[Section, ...]:
