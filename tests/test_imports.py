@@ -59,9 +59,9 @@ ALLOWED = {
     "watch": "errors atomic hardware analysis run loading measurement explanation",
     "mcp": f"{_TO_RUNS} api loading explanation advice planning serving doctor views",
     "views": f"{_TO_RUNS} atomic api measurement explanation learn doctor watch advice invariants"
-    " serving guarding",
-    "cli": f"{_TO_RUNS} atomic garbage capturing kept api sweeping loading measurement explanation"
-    " kernel_lens learn doctor watch advice planning views serving guarding mcp",
+    " serving guarding outcomes",
+    "cli": f"{_TO_RUNS} outcomes atomic garbage capturing kept api sweeping loading measurement"
+    " explanation kernel_lens learn doctor watch advice planning views serving guarding mcp",
     "pytest_plugin": "errors api capturing guarding hardware program run views",
     "__main__": "cli",
 }

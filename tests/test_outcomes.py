@@ -8,7 +8,7 @@ import pytest
 
 import gpuscope as gs
 from gpuscope.hardware import device
-from gpuscope.outcomes import padded
+from gpuscope.outcomes import padded, simulated
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.timeline.recost import recost
 
@@ -94,3 +94,19 @@ def test_what_a_simulation_takes_from_one_finding_is_left_to_others() -> None:
     products = _told(job, "compute_bound")
     assert products.about is not None
     assert products.max_gain_s == pytest.approx(products.about.explains_s, rel=0.05)
+
+
+def test_the_drawn_steps_are_the_promised_ones(run: gs.Run) -> None:
+    drawn = simulated(run)
+    found = run.analysis.findings
+    wanted = [at for at, each in enumerate(found) if each.predicted_step_s is not None]
+    assert [each.findings for each in drawn] == [(at,) for at in wanted]
+    for each in drawn:
+        promised = found[each.findings[0]].predicted_step_s
+        assert each.step_time_s == pytest.approx(promised, rel=1e-9)
+        (step,) = each.timeline.steps
+        assert (step.end_ns - step.start_ns) * 1e-9 == pytest.approx(promised, abs=2e-9)
+
+
+def test_a_recording_has_no_step_to_draw(run: gs.Run) -> None:
+    assert simulated(replace(run, basis=None)) == ()

@@ -24,12 +24,16 @@ from gpuscope.analysis.explained import FEWER, WORTH_SAYING
 from gpuscope.analysis.findings.poor_shapes import odd_sizes
 from gpuscope.analysis.findings.registry import largest_first
 from gpuscope.analysis.types import About, Finding
+from gpuscope.cost.anew import costed_anew
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, Cluster, Device
 from gpuscope.program.types import Op, Program, TensorSpec
+from gpuscope.run import Run
+from gpuscope.run.remedy import Remedy
+from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.drawing import event_kind
 from gpuscope.timeline.recost import STEPS, recost
-from gpuscope.timeline.simulate import Walked
+from gpuscope.timeline.simulate import Walked, simulate, walked
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 from gpuscope.timeline.walk import walk_steps
 
@@ -86,6 +90,29 @@ def with_outcomes(
     return largest_first(_offered_anew(told, found, walked))
 
 
+def simulated(run: Run) -> tuple[Remedy, ...]:
+    """Return the steps that the findings' `predicted_step_s` are, drawn; one for each that has one.
+
+    Args:
+        run: predicted here, of one device or of a job whose ranks are all equal; others have none.
+    """
+    basis, found = run.basis, run.analysis.findings
+    if basis is None or all(each.predicted_step_s is None for each in found):
+        return ()
+    captured, constants = basis.captured, basis.constants
+    program = captured if isinstance(captured, Program) else captured.programs[0]
+    device, made = basis.cluster.device, []
+    for at, each in enumerate(found):
+        changed = changed_program(program, each, run.timeline, device)
+        if each.predicted_step_s is None or changed is None:
+            continue
+        costed = costed_anew(changed, device, constants, basis.cluster).costed
+        done = walked(costed, overlap=DeviceOverlap.of(device, constants))
+        then = simulate(costed, done=done)
+        made.append(Remedy((at,), then.step_time_s + basis.waiting_s, then.timeline))
+    return tuple(made)
+
+
 def _offered_anew(told: list[Finding], found: tuple[Finding, ...], walked: _Drawn) -> list[Finding]:
     """What simulations took from some kernels' gains, given to others that could not be shorter.
 
@@ -132,6 +159,21 @@ def _held(finding: Finding, walked: _Drawn, found: tuple[Finding, ...]) -> Findi
     return replace(finding, max_gain_s=finding.max_gain_s - max(0.0, lost_s), rest_with=rest)
 
 
+def changed_program(
+    program: Program, finding: Finding, timeline: Timeline, device: Device
+) -> Program | None:
+    """Return the program with a finding's advice taken; None where no single change does it.
+
+    Args:
+        program: as it was captured.
+        finding: of its step.
+        timeline: whose events the finding names.
+        device: what it runs on; one whose programs are compiled whole has had that change.
+    """
+    whole = device.compiles_whole_steps and _CHANGES.get(finding.kind) in COMPILING
+    return None if whole else _changed(program, finding, timeline)
+
+
 def _outcome(
     finding: Finding,
     program: Program,
@@ -139,8 +181,7 @@ def _outcome(
     device: Device,
     period_s: Callable[[Program], float | None],
 ) -> Finding:
-    whole = device.compiles_whole_steps and _CHANGES.get(finding.kind) in COMPILING
-    changed = None if whole else _changed(program, finding, timeline)
+    changed = changed_program(program, finding, timeline, device)
     return finding if changed is None else replace(finding, predicted_step_s=period_s(changed))
 
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Mesh, Pipeline } from "../src/core/document";
 import { hosts, onCircle, pairs, shortRanks } from "../src/views/tasks/mesh_data";
-import { bubbles } from "../src/views/tasks/pipeline";
+import { bubbles } from "../src/views/time/losses";
 
 const every = (n: number) => `every ${n}`;
 const rank = (n: number, host = "") => ({ rank: n, host, device: null, recorded: true, compute_s: null, communication_s: 0, transfer_s: null, waiting_s: null, caused_s: null, sent_bytes: null });

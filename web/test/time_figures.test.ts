@@ -12,7 +12,7 @@ import { contrastInk, luminance } from "../src/views/time/ink";
 import { filled, lengthOf, minus, union } from "../src/views/time/intervals";
 import { linksOf } from "../src/views/time/links";
 import { eventsWithin } from "../src/views/time/moment";
-import { sameOperators } from "../src/views/time/pair";
+import { sameOperators } from "../src/views/time/beside";
 import { dominant } from "../src/views/time/path";
 import { PATH_KINDS, pathLine } from "../src/views/time/path_line";
 import { rankParts } from "../src/views/time/rank_bars";

@@ -16,6 +16,9 @@ from gpuscope.document.text import Text
 # What does the work is imported when the command runs, so that --help stays fast.
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuscope.cli.advising import Advised
     from gpuscope.document.blocks import Explanation
 
 
@@ -110,7 +113,13 @@ def advise_command(
         save,
     )
 
-    def make() -> Explanation:
-        return advice_for(request, shown.quiet or shown.as_json, shown.lang)
+    made: list[Advised] = []
 
-    to.show(make, shown)
+    def make() -> Explanation:
+        made.append(advice_for(request, shown.quiet or shown.as_json, shown.lang))
+        return made[0].explanation
+
+    def page(explanation: Explanation, path: Path, lang: str) -> None:
+        made[0].write(path, lang)
+
+    to.show(make, shown, page)

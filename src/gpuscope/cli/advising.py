@@ -13,9 +13,10 @@ from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.models.settings import WorkloadOptions
 
 if TYPE_CHECKING:
+    from gpuscope.advice.results import Advice
     from gpuscope.document.blocks import Explanation
 
-__all__ = ["Request", "advice_for", "list_changes"]
+__all__ = ["Advised", "Request", "advice_for", "list_changes"]
 
 _OBJECTIVES = ("time", "memory", "energy", "cost")
 
@@ -36,8 +37,43 @@ class Request:
     save: str | None = None
 
 
-def advice_for(request: Request, quiet: bool, lang: str | None) -> Explanation:
-    """The advice as an explanation.
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """What came out.
+
+    Attributes:
+        explanation: of the advice.
+        advice: with the run that it is about; None where there is nothing to draw beside it.
+    """
+
+    explanation: Explanation
+    advice: Advice | None = None
+
+    def write(self, path: Path, lang: str) -> None:
+        """Write it as a page, with the step as it is and as it would be.
+
+        Raises:
+            InputFileError: the file cannot be written.
+        """
+        from gpuscope.views.html import write_explanation, write_report
+
+        if self.advice is None:
+            write_explanation(self.explanation, path, lang)
+            return
+        from gpuscope.advice.forecast.answers import remedies_of
+
+        write_report(
+            self.advice.case.run,
+            path,
+            lang,
+            what_if=False,
+            remedies=remedies_of(self.advice),
+            advice=self.explanation,
+        )
+
+
+def advice_for(request: Request, quiet: bool, lang: str | None) -> Advised:
+    """The advice, explained.
 
     Raises:
         GpuscopeError: what was typed is wrong, found before anything heavy; or the workload as it
@@ -67,9 +103,9 @@ def advice_for(request: Request, quiet: bool, lang: str | None) -> Explanation:
             shown(render(text, spoken))
 
         if recorded:
-            return _of_recording(request, say)
+            return Advised(_of_recording(request, say))
         if request.options.parallel is not None:
-            return _of_plan(request, say)
+            return Advised(_of_plan(request, say))
         return _of_workload(request, say)
 
 
@@ -199,7 +235,7 @@ def _of_recording(request: Request, say: Any) -> Explanation:
     return recorded_advice(advice)
 
 
-def _of_workload(request: Request, say: Any) -> Explanation:
+def _of_workload(request: Request, say: Any) -> Advised:
     from dataclasses import replace
 
     from gpuscope.advice.forecast.advise import advise
@@ -221,7 +257,7 @@ def _of_workload(request: Request, say: Any) -> Explanation:
     )
     explanation = explained(advice, _again())
     if not request.batch_advice:
-        return explanation
+        return Advised(explanation, advice)
     from gpuscope.advice.forecast.batch import advise_batch, batch_section
 
     found = advise_batch(
@@ -232,7 +268,8 @@ def _of_workload(request: Request, say: Any) -> Explanation:
         changes=advice.best.names if advice.best else (),
         say=say,
     )
-    return replace(explanation, sections=(*explanation.sections, batch_section(found)))
+    told = replace(explanation, sections=(*explanation.sections, batch_section(found)))
+    return Advised(told, advice)
 
 
 def _again() -> str:

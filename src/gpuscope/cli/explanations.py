@@ -59,12 +59,17 @@ WhereWithoutFigures = Annotated[Shown, Group(_MEMBERS, Shown).without("figures")
 """The same for what draws none."""
 
 
-def show(make: Callable[[], Explanation], shown: Shown) -> None:
+def show(
+    make: Callable[[], Explanation],
+    shown: Shown,
+    page: Callable[[Explanation, Path, str], None] | None = None,
+) -> None:
     """Check the outputs, make the explanation, write its files and print it.
 
     Args:
         make: makes it; called once, after the outputs were found to be writable.
         shown: where it goes.
+        page: writes it as a page, in a language; None: as the page of an explanation.
 
     Raises:
         InputFileError: a file cannot be written.
@@ -90,7 +95,7 @@ def show(make: Callable[[], Explanation], shown: Shown) -> None:
     if shown.report is not None:
         from gpuscope.views.html import write_explanation
 
-        write_explanation(explanation, shown.report, lang)
+        (page or write_explanation)(explanation, shown.report, lang)
         done.append(shown.report)
     if shown.figures is not None:
         from gpuscope.views.pictures import missing_font, write_pictures

@@ -82,10 +82,27 @@ def run_request(request: Request, outputs: Outputs) -> None:
         )
         if wished:
             result = replace(result, varied=_varied(request, places[0], wished, result, say))
+        if outputs.report is not None and _has_code(request):
+            from gpuscope.cli.answered import answered
+
+            found = answered(
+                request.workload,
+                result.runs[0],
+                places[0].cluster,
+                options=request.options,
+                calibration=places[0].calibration,
+                say=lambda text: say(render(text, outputs.lang)),
+            )
+            result = replace(result, remedies=found)
     write_result(result, outputs)
     show_result(result, outputs)
     if request.must_fit:
         _require_fit(result.runs)
+
+
+def _has_code(request: Request) -> bool:
+    """Whether the workload is code of the user's own, that advice can write into."""
+    return ".py" in request.workload and request.options.parallel is None and not request.sweep
 
 
 def targets_of(on: str | None, calibration: str | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from gpuscope.run import Refused, Run
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
+    from gpuscope.run.remedy import Remedy
     from gpuscope.views.report.what_if_sizes import Varied
     from gpuscope.views.sweep import Worth
 
@@ -42,6 +43,7 @@ class Result:
     worth: tuple[Worth, ...] = ()
     varied: tuple[Varied, ...] = ()
     refused: tuple[Refused, ...] = ()
+    remedies: tuple[Remedy, ...] | None = None
 
 
 def check_outputs(outputs: Outputs) -> None:
@@ -96,7 +98,12 @@ def write_result(result: Result, outputs: Outputs) -> None:
         from gpuscope.views.html import write_report
 
         write_report(
-            result.runs, outputs.report, outputs.lang, varied=result.varied, refused=result.refused
+            result.runs,
+            outputs.report,
+            outputs.lang,
+            varied=result.varied,
+            refused=result.refused,
+            remedies=result.remedies,
         )
         done.append(outputs.report)
     if outputs.trace is not None:

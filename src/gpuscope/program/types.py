@@ -361,6 +361,8 @@ class Program:
         printed: what a script that is its own step printed; None for others.
         engine: what runs it in PyTorch's place, see `gpuscope.program.onnx.engines`, or `XLA`;
             "": PyTorch.
+        files: paths of the files that its operators' lines name, by their last part; those of
+            which two share it are left out.
     """
 
     name: str
@@ -385,6 +387,7 @@ class Program:
     graph_breaks: tuple[GraphBreak, ...] = ()
     printed: Printed | None = None
     engine: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def on_host_alone(self) -> bool:

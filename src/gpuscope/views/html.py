@@ -24,6 +24,7 @@ from gpuscope.document.text import Text, render
 from gpuscope.document.translations import strings
 from gpuscope.errors import InvalidValueError
 from gpuscope.run import Refused, Run
+from gpuscope.run.remedy import Remedy
 from gpuscope.views.explanation import book_document, explanation_document
 from gpuscope.views.i18n import choose_language
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 PAGE_VERSION = 2
 """Format of a page's data; `web/src/core/data.ts` refuses newer ones."""
 
-COMPRESS_ABOVE = 1_000_000
+COMPRESS_ABOVE = 300_000
 """Characters of JSON above which a page's data is compressed."""
 
 
@@ -45,6 +46,8 @@ def write_report(
     what_if: bool = True,
     varied: Sequence[Varied] = (),
     refused: Sequence[Refused] = (),
+    remedies: Sequence[Remedy] | None = None,
+    advice: Explanation | None = None,
 ) -> None:
     """Write a report of one run, or of several side by side.
 
@@ -56,12 +59,23 @@ def write_report(
         what_if: compute the curves of the view "What if" for predicted runs.
         varied: options of the first run's workload that were predicted with other values.
         refused: devices that cannot run it, named beside the runs.
+        remedies: changes of the first run, predicted; None: those that its findings were simulated
+            with.
+        advice: what to change, told before the run.
 
     Raises:
         InvalidValueError: no run.
         InputFileError: the file cannot be written.
     """
-    made = render_report(runs, lang, what_if=what_if, varied=varied, refused=refused)
+    made = render_report(
+        runs,
+        lang,
+        what_if=what_if,
+        varied=varied,
+        refused=refused,
+        remedies=remedies,
+        advice=advice,
+    )
     write_atomically(path, made)
 
 
@@ -72,6 +86,8 @@ def render_report(
     what_if: bool = True,
     varied: Sequence[Varied] = (),
     refused: Sequence[Refused] = (),
+    remedies: Sequence[Remedy] | None = None,
+    advice: Explanation | None = None,
 ) -> str:
     """Return the report's HTML; arguments and errors as `write_report`."""
     from gpuscope.views.report.data import report_data
@@ -83,7 +99,11 @@ def render_report(
         raise InvalidValueError(Text("There is no run to report."))
     chosen = choose_language(lang)
     title = f"{listed[0].name} · {listed[0].target} · gpuscope"
-    data = report_data(listed, chosen, what_if=what_if, varied=varied, refused=refused)
+    data = report_data(
+        listed, chosen, what_if=what_if, varied=varied, refused=refused, remedies=remedies
+    )
+    if advice is not None:
+        data["advice"] = explanation_document(advice)
     return page("report", data, title, chosen)
 
 

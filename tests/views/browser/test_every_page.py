@@ -22,7 +22,7 @@ def test_it_opens_at_once_without_errors_and_without_a_network(name, pages, brow
     assert opened.errors == []
     assert opened.requests == [pages[name].as_uri()]
     assert ready_ms < OPENS_WITHIN_S * 1e3
-    assert pages[name].stat().st_size < 5e6
+    assert pages[name].stat().st_size <= 2.5e6
 
 
 @pytest.mark.parametrize("dark", [False, True])

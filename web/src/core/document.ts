@@ -26,6 +26,29 @@ export interface Report {
   /** Comparisons of run 0 with the others, where runs can be compared. */
   comparisons: Comparison[];
   what_if: Block[];
+  /** What to change, told before the run (gpuscope advise). */
+  advice?: Explanation;
+}
+
+/** A change of a predicted run, predicted as the run was (views/report/remedies.py). */
+export interface Remedy {
+  /** Places of the findings that it answers. */
+  findings: number[];
+  step_time_s: number;
+  /** Its name; "" where the program was changed, and no code. */
+  change: string;
+  title: string | null;
+  speedup: number | null; low: number | null; high: number | null;
+  /** Unified diff of the user's code; "" where it is not known. */
+  diff: string;
+  numerics: string | null; price: string | null;
+  timeline: ThinTimeline;
+}
+/** A rank's timeline with what a picture of it needs; begins are differences to the one before. */
+export interface ThinTimeline {
+  lanes: { name: string; kind: Lane["kind"]; rank: number }[]; steps: { start_ns: number; end_ns: number; rank: number }[]; kinds: string[];
+  start_ns: number[]; duration_ns: number[]; lane: number[]; kind: number[]; name: number[]; family: number[]; op: number[]; correlation: number[];
+  left_out: number; names: string[]; families: string[]; ops: [name: string, module: string, phase: string][];
 }
 
 export interface Share {
@@ -175,6 +198,10 @@ export interface Run {
   use: UseOverTime | null;
   /** What one launch of a kernel group asks of the units; groups whose work is not known are left out. */
   use_by_group?: Record<string, KernelUse>;
+  /** Changes of the run, predicted. */
+  remedies?: Remedy[];
+  /** The source around lines that findings name, by the line ("train.py:12"). */
+  source_lines?: Record<string, { first: number; lines: string[] }>;
   /** Memory by category over the step (views/report/memory_curve.py); null where no program says what it holds. */
   memory_curve: { time_ns: number[]; categories: string[]; allocated_bytes: number[][] } | null;
   /** What lay where in memory (views/report/memory_blocks.py); null where nothing says it. */

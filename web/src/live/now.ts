@@ -10,6 +10,8 @@ import type { ReportPage } from "../core/page";
 import type { Shown } from "../views/resources/device_picture";
 import { type Filling, dealt } from "../views/tasks/waves";
 import { familyOf } from "../views/time/belongs";
+import { heldBy } from "../views/time/held";
+import { bubblesOf } from "../views/time/losses";
 import { legOf } from "../views/time/strip_data";
 import { shortName } from "../views/time/symbol";
 import { deviceRanks } from "../views/time/window";
@@ -75,7 +77,13 @@ function ranks(page: ReportPage, instant: Instant): HTMLElement | null {
   if (all.length < 2) return null;
   return h("div", { class: "now-ranks" }, h("h4", {}, t("Ranks")), h("ul", {}, all.map((rank) => {
     const own = rank === instant.rank ? instant : instantAt(page.model, instant.at, rank), event = own?.running[0];
-    return h("li", {}, h("i", { class: "swatch", style: { background: event === undefined ? "var(--idle)" : familyColour(familyOf(tl, event)) } }), h("b", {}, String(rank)), h("span", {}, doing(page, own)));
+    return h("li", {}, h("i", { class: "swatch", style: { background: event === undefined ? "var(--idle)" : familyColour(familyOf(tl, event)) } }), h("b", {}, String(rank)), h("span", {}, [lossAt(page, rank, event, instant.at), doing(page, own)].filter(Boolean).join(" · ")));
   })));
 }
 
+/** What a rank loses at a moment, though something may run: it waits inside a collective, or its stage has no micro-batch. */
+function lossAt({ model, run }: ReportPage, rank: number, event: number | undefined, at: number): string {
+  const held = event === undefined ? null : heldBy(model, event), bubble = bubblesOf(run, rank);
+  if (held && at < (model.start[event as number] as number) + held.wait_ns) return t("waits for rank {rank}", { rank: held.last });
+  return bubble?.start_ns.some((start, i) => at >= start && at < start + (bubble.duration_ns[i] as number)) ? t("bubble") : "";
+}

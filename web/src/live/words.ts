@@ -1,15 +1,14 @@
 // A moment in words: what runs, where in the model, from which line.
 
-import type { Timeline } from "../core/document";
+import type { Run, Timeline } from "../core/document";
 import { time } from "../core/format";
 import { operatorLabel, t, word } from "../core/language";
-import type { ReportPage } from "../core/page";
 import { shortName } from "../views/time/symbol";
 import type { Instant } from "./instant";
 
 /** What the device does, or why it waits, in a few words. */
-export function doing(page: ReportPage, instant: Instant | null): string {
-  const tl = page.run.timeline;
+export function doing({ run }: { run: Run }, instant: Instant | null): string {
+  const tl = run.timeline;
   if (!tl || !instant) return "";
   const [event] = instant.running;
   if (event === undefined) return instant.idle ? `${t("idle")}${t(": ")}${t(instant.idle.cause)}` : t("nothing on the device");

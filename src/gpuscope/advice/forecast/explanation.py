@@ -23,7 +23,7 @@ from gpuscope.document.blocks import (
 from gpuscope.document.quantities import Bytes, Number, Ratio, Seconds
 from gpuscope.document.text import Text, Value, joined, plural, sentences, verbatim
 
-__all__ = ["NUMERICS", "explained"]
+__all__ = ["NUMERICS", "explained", "numerics_of"]
 
 NUMERICS: Mapping[Numerics, Text] = {
     "exact": Text("the same"),
@@ -154,7 +154,7 @@ def _path(advice: Advice) -> Section | None:
     for forecast in advice.path:
         names = ", ".join(added(before, forecast.names))
         bars.append(_bar(f"+ {names}", forecast.step_time_s or 0.0, "good"))
-        rows.append((f"+ {names}", *_figures(forecast), _numerics(added(before, forecast.names))))
+        rows.append((f"+ {names}", *_figures(forecast), numerics_of(added(before, forecast.names))))
         before = forecast.names
     table = Table(
         Text("Each with all above it"),
@@ -185,7 +185,7 @@ def _alone(advice: Advice) -> Section | None:
     good = [f for f in advice.singles if f.effect in ("helps", "little")]
     if not good:
         return None
-    rows = tuple((f.names[0], *_figures(f), _numerics(f.names)) for f in good)
+    rows = tuple((f.names[0], *_figures(f), numerics_of(f.names)) for f in good)
     table = Table(
         Text("One change at a time, against the code as it is"),
         (_CHANGE, _SPEED, _RANGE, _STEP, _MEMORY, _ENERGY, _RESULTS),
@@ -261,8 +261,8 @@ def _figures(forecast: Forecast) -> tuple[Cell, ...]:
     )
 
 
-def _numerics(names: Sequence[str]) -> Text:
-    """The coarsest that they may do to the results."""
+def numerics_of(names: Sequence[str]) -> Text:
+    """The coarsest that changes may do to the results."""
     order = list(NUMERICS)
     return NUMERICS[max((find(name).numerics for name in names), key=order.index)]
 

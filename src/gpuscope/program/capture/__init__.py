@@ -304,6 +304,8 @@ def _mark_optimizers(patch: Any, recorder: Any) -> None:
 
 
 def _program(recorder: Any, name: str, task: str) -> Program:
+    from gpuscope.program.capture.distributed.sites import files_of
+
     ops: tuple[Op, ...] = recorder.finished()
     for path, root in recorder.modules.roots:
         for module_name, module in root.named_modules():
@@ -332,6 +334,7 @@ def _program(recorder: Any, name: str, task: str) -> Program:
         groups=recorder.groups.used(),
         mesh=recorder.groups.mesh,
         graph_breaks=recorder.regions.found(),
+        files=files_of(at for op in ops for at in (op.line, op.site)),
     )
 
 

@@ -13,6 +13,7 @@ from gpuscope.document.blocks import Block, Code, CodeLine
 from gpuscope.document.plain import plain
 from gpuscope.run import Refused, Run
 from gpuscope.run.document import comparison_document, run_document
+from gpuscope.run.remedy import Remedy
 from gpuscope.views.explanation import block_document
 from gpuscope.views.figures import distinct_names
 from gpuscope.views.report.device_facts import device_facts, device_of_run
@@ -20,6 +21,7 @@ from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.memory_blocks import memory_block_columns
 from gpuscope.views.report.memory_curve import memory_curve
+from gpuscope.views.report.remedies import remedies_document, source_lines
 from gpuscope.views.report.what_if import what_if_blocks
 from gpuscope.views.run_figures.account import account, shown_terms
 from gpuscope.views.words import printed_words, whose
@@ -38,6 +40,7 @@ def report_data(
     what_if: bool = True,
     varied: Sequence[Varied] = (),
     refused: Sequence[Refused] = (),
+    remedies: Sequence[Remedy] | None = None,
 ) -> dict[str, Any]:
     """Return what the page draws of one run or several.
 
@@ -47,11 +50,12 @@ def report_data(
         what_if: compute what other devices, sizes and rates would give.
         varied: options of the first run's workload that were predicted with other values.
         refused: devices that cannot run it.
+        remedies: changes of the first run; None: those that its findings were simulated with.
     """
     share = MAX_EVENTS // len(runs)
     return {
         "names": distinct_names(runs),
-        "runs": [_run(run, share) for run in runs],
+        "runs": [_run(run, share, remedies if at == 0 else None) for at, run in enumerate(runs)],
         "refused": [plain(each) for each in refused],
         "comparisons": _comparisons(runs),
         "what_if": [block_document(b) for b in _what_if(runs, varied)] if what_if else [],
@@ -76,13 +80,15 @@ def _comparisons(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return [comparison_document(compare(runs[0], run)) for run in runs[1:]]
 
 
-def _run(run: Run, max_events: int) -> dict[str, Any]:
+def _run(run: Run, max_events: int, remedies: Sequence[Remedy] | None) -> dict[str, Any]:
     told = run.analysis.account
     return {
         **run_document(run, max_events=max_events),
         "texts": {},  # the page has its own strings in every language
         "modules_folded": plain(fold_layers(run.analysis.modules)),
         "device": plain(device_facts(run)),
+        "remedies": remedies_document(run, remedies),
+        "source_lines": source_lines(run),
         "memory_curve": plain(memory_curve(run)),
         "memory_blocks": plain(memory_block_columns(run)),
         "use_by_group": plain(use_by_group(run.timeline, device_of_run(run))),

@@ -7,21 +7,22 @@ import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { panel } from "../../core/panel";
 import { evidenceOf } from "./evidence";
+import { remediesOf, sourceOf } from "./remedy";
 
 export function findingsPanel(page: ReportPage): HTMLElement | null {
   const list = page.run.analysis.findings;
   if (!list.length) return nothingFound(page);
-  return panel("findings", t("What to change first"), null, h("ol", { class: "findings" }, list.map((finding) => item(page, finding))));
+  return panel("findings", t("What to change first"), null, h("ol", { class: "findings" }, list.map((finding, at) => item(page, finding, at))));
 }
 
-function item(page: ReportPage, f: Finding): HTMLElement {
+function item(page: ReportPage, f: Finding, at: number): HTMLElement {
   const title = t(f.title);
   const evidence = evidenceOf(page, f);
   const show = evidence ? h("button", { type: "button", class: "show-me", "aria-label": `${t("Show me")}: ${title}`, onclick: () => {
     if (evidence.events.length) page.selections.choose(page.model, "findings", title, evidence.events, evidence.range ? { range: evidence.range } : {});
     page.show(evidence.panel);
   } }, t("Show me")) : null;
-  return h("li", {}, gainOf(page, f), h("div", {}, h("strong", {}, title), h("p", {}, t(f.evidence), restOf(page, f)), f.hint ? h("p", { class: "hint" }, t(f.hint), outcomeOf(page, f)) : null, show));
+  return h("li", {}, gainOf(page, f), h("div", {}, h("strong", {}, title), h("p", {}, t(f.evidence), restOf(page, f)), f.hint ? h("p", { class: "hint" }, t(f.hint), outcomeOf(page, f)) : null, show, sourceOf(page, f), remediesOf(page, at)));
 }
 
 /** The step with it done, where that was simulated. */

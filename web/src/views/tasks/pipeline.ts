@@ -8,6 +8,7 @@ import { percent, ticks, time } from "../../core/format";
 import { said, t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { asTable, latePanel, legend, table } from "../../core/panel";
+import { bubbles } from "../time/losses";
 import { DEVICE_KINDS } from "../../core/model";
 import { sentences } from "./bits";
 import { rankOf } from "./mesh_data";
@@ -17,18 +18,6 @@ type Block = Stage["blocks"][number];
 
 const LEFT = 64, RIGHT = 10, TOP = 8, TALL = 30, GAP = 6;
 const NS = 1e-9;
-
-/** Stretches of a stage in which none of its blocks runs, within the schedule. */
-export function bubbles(stage: Stage, start_ns: number, end_ns: number): [number, number][] {
-  const found: [number, number][] = [];
-  let at = start_ns;
-  for (const block of [...stage.blocks].sort((a, b) => a.start_ns - b.start_ns)) {
-    if (block.start_ns > at) found.push([at, block.start_ns]);
-    at = Math.max(at, block.end_ns);
-  }
-  if (at < end_ns) found.push([at, end_ns]);
-  return found;
-}
 
 /** The panel of the schedule; null where the ranks form no pipeline. */
 export function pipelinePanel(page: ReportPage): HTMLElement | null {
@@ -55,6 +44,7 @@ function picture(page: ReportPage, found: Pipeline): HTMLElement {
     blocks.length = 0;
     place.replaceChildren(drawing(page, found, Math.max(260, place.clientWidth), blocks));
     lit();
+    head();
   };
   const lit = () => {
     const chosen = page.selections.current;
@@ -63,7 +53,17 @@ function picture(page: ReportPage, found: Pipeline): HTMLElement {
       element.classList.toggle("is-off", off);
     }
   };
+  /** The page's cursor, where it is within the schedule. */
+  const head = () => {
+    const at = page.cursor?.at ?? null, root = place.querySelector("svg"), line = root?.querySelector("line.moment-line");
+    if (!root || !line) return;
+    const inside = at !== null && at >= found.start_ns && at <= found.end_ns, x = LEFT + (((at ?? 0) - found.start_ns) / (found.end_ns - found.start_ns)) * (root.viewBox.baseVal.width - LEFT - RIGHT);
+    line.setAttribute("x1", String(x));
+    line.setAttribute("x2", String(x));
+    line.toggleAttribute("hidden", !inside);
+  };
   page.selections.on(lit);
+  page.cursor?.onSeen(place, head);
   onResize(place, draw);
   return place;
 }
@@ -85,6 +85,7 @@ function drawing(page: ReportPage, found: Pipeline, width: number, blocks: { ran
       root.append(element);
     }
   });
+  root.append(svg("line", { class: "moment-line", y1: TOP - 4, y2: height - 32, hidden: true }));
   return root;
 }
 

@@ -16,6 +16,7 @@ export function causeMeaning(cause: string): string {
     case "waiting for another stream": return t("The next work waited for other work of the same device.");
     case "waiting for another rank": return t("The next work waited for another device.");
     case "waiting by chance": return t("Ranks vary by chance: the step waits for the slowest of all.");
+    case "bubble": return t("The stage had no micro-batch to work on: those before it were not done, or had not come back.");
     default: return t("The recording does not tell.");
   }
 }

@@ -15,6 +15,7 @@ import { pathPanel } from "./path";
 import { ranksPanel } from "./ranks";
 import { stepsPanel } from "./steps";
 import { stripPanel } from "./strip";
+import { thenPanel } from "./then";
 import { timelinePanel } from "./timeline";
 
 export const view: View = {
@@ -22,7 +23,7 @@ export const view: View = {
   title: text("Time"),
   about: text("Where a step's time goes, when everything happens, and what waits for what."),
   panels: [
-    timelinePanel, devicePanel, smMapPanel, classesPanel, stripPanel, hostPanel, familiesPanel, phasesPanel, pairPanel, comparisonPanel, ranksPanel,
+    timelinePanel, devicePanel, smMapPanel, thenPanel, classesPanel, stripPanel, hostPanel, familiesPanel, phasesPanel, pairPanel, comparisonPanel, ranksPanel,
     pathPanel, idlePanel, launchesPanel, copiesPanel, stepsPanel,
   ],
 };

@@ -24,8 +24,8 @@ import { timelineLegend } from "./timeline_legend";
 import { AXIS, type Source, hasDepth, lanesOf, tracksOf } from "./tracks";
 import { deviceRanks, laneRanks, mainRank } from "./window";
 
-/** Ranks that are shown at first, where there are more. */
-const RANKS = 4;
+/** Ranks that are shown in full at first; of more, as many again as lines, so that all stand on one axis. */
+const RANKS = 4, LINES = 64;
 
 /** The panel; null without events. */
 export function timelinePanel(page: ReportPage): HTMLElement | null {
@@ -47,7 +47,7 @@ class TimelineBody {
   private ranks: Set<number>;
   private deep = false;
   private lanes = true;
-  private readonly folded = new Set<number>();
+  private readonly folded: Set<number>;
   private hosts: boolean;
   private readonly hostChip = h("button", { type: "button", class: "chip", title: t("Show the lanes of the host's threads"), onclick: () => this.showHosts(!this.hosts) }, t("Host lanes"));
   private selection: Selection | null = null;
@@ -60,7 +60,9 @@ class TimelineBody {
     this.scene = new Scene([this.source], [this.limits.low, this.limits.high], [this.limits.begin, this.limits.high], this.limits.low,
       t("Timeline: arrow keys move, plus and minus zoom, brackets step through the events"));
     const tl = page.run.timeline as NonNullable<typeof page.run.timeline>, all = laneRanks(tl), main = mainRank(tl);
-    this.ranks = new Set(all.length <= RANKS ? all : [main, ...deviceRanks(tl).filter((rank) => rank !== main)].slice(0, RANKS));
+    const first = all.length <= RANKS ? all : [main, ...deviceRanks(tl).filter((rank) => rank !== main)].slice(0, RANKS + LINES);
+    this.ranks = new Set(first);
+    this.folded = new Set(first.slice(RANKS));
     // Several ranks are read beside each other; their hosts would push them apart.
     this.hosts = this.ranks.size <= 2 || !deviceRanks(tl).length;
     this.path = pathLine(model, 0);

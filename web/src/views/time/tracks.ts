@@ -7,6 +7,7 @@ import { DEVICE_KINDS, type Model } from "../../core/model";
 import { familyOf } from "./belongs";
 import { causeColour } from "./causes";
 import { HELD, heldRow } from "./held";
+import { BUBBLE, bubblesOf, lossesOf } from "./losses";
 import { type Counter, countersOf } from "./lanes";
 import { type Nest, nestOf } from "./nest";
 import { type Row, type Spans, packed, row } from "./rows";
@@ -68,9 +69,16 @@ export function tracksOf(source: Source, number: number, options: TrackOptions):
     const own = tl.lanes.map((lane, index) => ({ lane, index })).filter(({ lane, index }) => lane.rank === rank && lanes[index].length);
     if (!own.length) continue;
     const folded = options.folded?.has(rank) ?? false;
-    if (several) add({ kind: "heading", label: `${folded ? "▸" : "▾"} ${t("rank {rank}", { rank })}`, rank });
+    if (several) add({ kind: "heading", label: `${folded ? "▸" : "▾"} ${[t("rank {rank}", { rank }), ...lossesOf(model, rank)].join(" · ")}`, rank });
+    const held = (index: number) => heldRow(model, index, source.offset) ?? undefined;
+    const gaps = model.run.idle_gaps?.find((found) => found.rank === rank), bubble = bubblesOf(model.run, rank);
+    const idle = (rowHeight: number) => {
+      if (bubble) add({ kind: "waits", label: folded ? "" : t("bubble"), rank, rows: [waitsRow(bubble, source.offset)], rowHeight, gaps: bubble });
+      if (gaps?.start_ns.length) add({ kind: "waits", label: folded ? "" : t("waits"), rank, rows: [waitsRow(gaps, source.offset)], rowHeight, gaps });
+    };
     if (folded) {
-      for (const { lane, index } of own) if (lane.kind !== "host") add({ kind: "device", label: "", rank, lane: index, rows: lanes[index], rowHeight: FOLDED_ROW });
+      for (const { lane, index } of own) if (lane.kind !== "host") add({ kind: "device", label: "", rank, lane: index, rows: lanes[index], held: held(index), rowHeight: FOLDED_ROW });
+      idle(FOLDED_ROW);
       continue;
     }
     const nest = options.lanes ? nestOf(model, rank, source.offset) : null;
@@ -78,10 +86,9 @@ export function tracksOf(source: Source, number: number, options: TrackOptions):
     for (const host of [true, false]) for (const { lane, index } of own) {
       if ((lane.kind === "host") !== host || (host && !options.hosts)) continue;
       const rows = host && !options.deep ? lanes[index].slice(0, LEVELS) : lanes[index];
-      add({ kind: host ? "host" : "device", label: laneLabel(lane.name), rank, lane: index, rows, held: (host ? null : heldRow(model, index, source.offset)) ?? undefined, rowHeight: host ? HOST_ROW : DEVICE_ROW, folded: lanes[index].length - rows.length });
+      add({ kind: host ? "host" : "device", label: laneLabel(lane.name), rank, lane: index, rows, held: host ? undefined : held(index), rowHeight: host ? HOST_ROW : DEVICE_ROW, folded: lanes[index].length - rows.length });
     }
-    const gaps = model.run.idle_gaps?.find((found) => found.rank === rank);
-    if (gaps?.start_ns.length) add({ kind: "waits", label: t("waits"), rank, rows: [waitsRow(gaps, source.offset)], rowHeight: WAIT_ROW, gaps });
+    idle(WAIT_ROW);
   }
   if (options.lanes) for (const counter of countersOf(model.run)) add({ kind: "counter", label: counter.name, rank: -1, counter });
   return tracks;
@@ -178,6 +185,7 @@ export function legendOf(shown: { model: Model; ranks: ReadonlySet<number> }[], 
       device.set(name, familyColour(name));
     }
     if (model.run.collective_waits?.start_ns.length) waits.set(HELD, classColour(HELD));
+    if (model.run.pipeline) waits.set(BUBBLE, causeColour(BUBBLE));
     for (const gaps of model.run.idle_gaps ?? []) {
       if (ranks.has(gaps.rank)) for (const cause of new Set(gaps.cause)) waits.set(gaps.causes[cause], causeColour(gaps.causes[cause]));
     }
