@@ -6,6 +6,8 @@ DTensor's dispatch (finding the placement of the result, unwrapping, wrapping).
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from gpuscope.measurement.bench.host_timing import HostTimer
@@ -39,18 +41,19 @@ def _measure(timer: HostTimer) -> None:
     whole = distribute_tensor(w, mesh, [Replicate()])
     for variant, a, b in (("plain", x, w), ("dtensor", rows, whole)):
         with torch.no_grad():
-            timer.calls("dtensor", "add", variant, lambda a=a: a + a)
-            timer.calls("dtensor", "mm", variant, lambda a=a, b=b: a @ b)
+            timer.calls("dtensor", "add", variant, partial(torch.add, a, a))
+            timer.calls("dtensor", "mm", variant, partial(torch.mm, a, b))
         _trained(timer, variant, a.detach(), b.detach().requires_grad_())
 
 
 def _trained(timer: HostTimer, variant: str, x: torch.Tensor, w: torch.Tensor) -> None:
     """A linear layer's forward call recording autograd, and the same with its backward pass."""
-    ones = torch.ones_like(x @ w.detach())
+    forward = partial(torch.nn.functional.linear, x, w)
+    ones = torch.ones_like(forward().detach())
 
     def both() -> None:
         w.grad = None
-        torch.nn.functional.linear(x, w).backward(ones)
+        torch.autograd.backward(forward(), ones)
 
-    timer.calls("dtensor", "linear", variant, lambda: torch.nn.functional.linear(x, w))
+    timer.calls("dtensor", "linear", variant, forward)
     timer.calls("dtensor", "linear_backward", variant, both)
