@@ -37,22 +37,31 @@ WORDS = {
         "anew": "The same anew",
         "later": "Of them the three that no run had seen",
         "openvino": "OpenVINO, one core, blind",
+        "other": "Another machine, one core, predicted before this run",
+        "threads": "The same, all sixteen cores",
+        "named": "The same from the catalogue's Xeon 8592:16, no core timed",
+        "cores": "The same as :8, the cores behind the sixteen threads (seen after the run)",
     },
     "zh": {
         "blind": "ONNX Runtime，一个核心，盲预测",
         "anew": "同上，重新预测",
         "later": "其中没有任何运行见过的三个",
         "openvino": "OpenVINO，一个核心，盲预测",
+        "other": "另一台机器，一个核心，在这次运行之前预测",
+        "threads": "同上，全部十六个核心",
+        "named": "同上，按目录中的 Xeon 8592:16 预测，没有测过任何核心",
+        "cores": "同上，按 :8 预测，即十六个线程背后的核心（运行之后才知道）",
     },
 }
 Row = dict[str, Any]
 
 
-def measured(name: str) -> dict[str, float]:
-    """Seconds of a run on one core by graph: the thread's own time, the machine being busy."""
+def measured(name: str, threads: int = 1) -> dict[str, float]:
+    """Seconds of a run by graph; on one core the thread's own time, the machine being busy."""
     with gzip.open(RECORDINGS / f"{name}.jsonl.gz", "rt") as lines:
         rows = [json.loads(line) for line in lines]
-    return {r["graph"]: r["thread_s"] for r in rows if r.get("threads") == 1 and "thread_s" in r}
+    took = "thread_s" if threads == 1 else "step_time_s"
+    return {r["graph"]: r[took] for r in rows if r.get("threads") == threads and took in r}
 
 
 def predicted(file: str, on: str, engine: str) -> dict[str, Row]:
@@ -61,7 +70,7 @@ def predicted(file: str, on: str, engine: str) -> dict[str, Row]:
     return {r["graph"]: r for r in rows if (r["on"], r["engine"]) == (on, engine)}
 
 
-def pairs(name: str, rows: dict[str, Row]) -> list[Row]:
+def pairs(name: str, rows: dict[str, Row], threads: int = 1) -> list[Row]:
     """Both of each graph."""
     return [
         {
@@ -71,7 +80,7 @@ def pairs(name: str, rows: dict[str, Row]) -> list[Row]:
             "error": rows[graph]["step_time_s"] / took - 1,
             "inside": rows[graph]["low_s"] <= took <= rows[graph]["high_s"],
         }
-        for graph, took in sorted(measured(name).items())
+        for graph, took in sorted(measured(name, threads).items())
         if graph in rows
     ]
 
@@ -98,6 +107,11 @@ def sets() -> dict[str, list[Row]]:
         "anew": pairs("two-core", predicted(anew, "two-core:1", "onnxruntime")),
         "openvino": pairs("two-core-openvino", predicted(blind, "this-cpu:1", "openvino")),
     }
+    sixteen = "sixteen-core"
+    found["other"] = pairs(sixteen, predicted(anew, "sixteen-core:1", "onnxruntime"))
+    found["threads"] = pairs(sixteen, predicted(anew, sixteen, "onnxruntime"), threads=0)
+    found["named"] = pairs(sixteen, predicted(anew, "intel-xeon-8592:16", "onnxruntime"), threads=0)
+    found["cores"] = pairs(sixteen, predicted(anew, "intel-xeon-8592:8", "onnxruntime"), threads=0)
     found["later"] = [row for row in found["anew"] if row["graph"] in LATER]
     return found
 
@@ -117,7 +131,7 @@ def table(found: dict[str, list[Row]], lang: str) -> str:
         cells += [f"{1e3 * row['predicted_s']:.3g} ms", f"{row['error']:+.0%}"]
         cells.append("✓" if row["inside"] else "✗")
         lines.append("| " + " | ".join(cells) + " |")
-    for key in ("blind", "anew", "later", "openvino"):
+    for key in ("blind", "anew", "later", "other", "threads", "named", "cores", "openvino"):
         lines += ["", summary(found[key], WORDS[lang][key], lang)]
     return re.sub(r"(?<=\d)%", " %", "\n".join(lines))
 

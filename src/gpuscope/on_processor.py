@@ -62,7 +62,10 @@ def predict_on_processor(
         device_id="",
         origin="predicted",
         step_time_s=step_s,
-        step_time_interval_s=(step_s / (1 + engine.spread), step_s * (1 + engine.spread)),
+        step_time_interval_s=(
+            step_s / (1 + engine.spread),
+            step_s * (1 + engine.spread) * on.at_base_clock,
+        ),
         device_busy_s=float("nan"),
         host_busy_s=step_s,
         peak_memory_bytes=None,

@@ -40,6 +40,8 @@ class Processor:
         l2_bytes_per_s, l3_bytes_per_s: of one core, read and written together.
         core_memory_bytes_per_s, memory_bytes_per_s: of one core, and of all.
         origin: "estimated" (from the maker's figures) or "measured" (on this machine).
+        at_base_clock: how many times longer all may take at the cores' base clock, as a
+            cloud's machines may; 1 where they were timed.
         sources: of the figures, in words.
     """
 
@@ -58,6 +60,7 @@ class Processor:
     core_memory_bytes_per_s: float
     memory_bytes_per_s: float
     origin: Literal["estimated", "measured"] = "estimated"
+    at_base_clock: float = 1.0
     sources: tuple[str, ...] = field(default=())
 
     def with_cores(self, cores: int) -> Processor:
@@ -138,5 +141,6 @@ def _read(identifier: str) -> Processor:
         l3_bytes_per_s=_L3_BYTES_PER_CLOCK * together_hz,
         core_memory_bytes_per_s=_CORE_DRAM_BYTES_PER_S,
         memory_bytes_per_s=min(memory, file.cores * _CORE_DRAM_BYTES_PER_S),
+        at_base_clock=together_hz / file.base_clock_hz,
         sources=file.sources,
     )
