@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuscope.advice.types import ChangeCase, Edit, Fit, Group, Numerics, Seen
+from gpuscope.advice.types import ChangeCase, Door, Edit, Fit, Group, Numerics, Seen
 from gpuscope.document.text import Text
 from gpuscope.program.types import Program
 
@@ -45,6 +45,7 @@ class Change(ABC):
             `transform` makes this one's program of that one's; "" for none.
         saves: a word for the time of a recording that `saving_s` is about; changes of one word
             would save the same time. "" for none.
+        door: what programs it is for: "torch" (code), "onnx" (graphs) or "jax" (compiled steps).
         rank: order of installation; lower first (layout 10, precision 20, attention 30,
             recomputation 50, compilation 80, graphs 90).
     """
@@ -60,6 +61,7 @@ class Change(ABC):
     redraws: bool = False
     variant_of: str = ""
     saves: str = ""
+    door: Door = "torch"
     rank: int = 20
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -134,6 +136,10 @@ class Change(ABC):
 
         For traces and recordings, whose code cannot be captured; None where that cannot be said.
         """
+        return None
+
+    def typed(self, case: ChangeCase) -> Text | None:
+        """What the user types or writes to make it, where neither `gs.apply` nor a patch can."""
         return None
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gpuscope.analysis.types import Analysis
 from gpuscope.document.text import Text, capital, joined
@@ -15,10 +15,15 @@ from gpuscope.hardware import Cluster, Device
 from gpuscope.program.types import Program
 from gpuscope.run import Run
 
+if TYPE_CHECKING:
+    from gpuscope.program.jax.arguments import BuildArguments
+    from gpuscope.program.onnx.workload import OnnxBuild
+
 __all__ = [
     "NO_BATCH",
     "NO_CODE",
     "ChangeCase",
+    "Door",
     "Edit",
     "Fit",
     "Group",
@@ -33,6 +38,9 @@ __all__ = [
 Group = Literal[
     "precision", "compilation", "operators", "input", "memory", "distributed", "inference"
 ]
+
+Door = Literal["torch", "onnx", "jax"]
+"""How a program came in: PyTorch code, an ONNX graph, a JAX step."""
 
 Numerics = Literal["exact", "reordered", "tf32", "bf16", "fp16", "fp8", "int8", "int4", "recipe"]
 """What a change may do to the results: nothing at all; the same mathematics in another order of
@@ -203,13 +211,17 @@ class ChangeCase:
         run: its baseline, predicted or measured.
         cluster: where it runs.
         program: what was captured; None for a trace.
-        seen: what was seen of the code; None for a trace.
+        seen: what was seen of the code; None for a trace, a graph and a JAX step.
+        onnx: the graph; None for everything else.
+        jax: what can be asked of the JAX step's build function; None for everything else.
     """
 
     run: Run
     cluster: Cluster
     program: Program | None = None
     seen: Seen | None = None
+    onnx: OnnxBuild | None = None
+    jax: BuildArguments | None = None
 
     @property
     def device(self) -> Device:

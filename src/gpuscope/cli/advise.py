@@ -63,6 +63,32 @@ def advise_command(
     batch_advice: Annotated[
         bool, typer.Option("--batch-advice", help=Text("Also find the largest and the best batch."))
     ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="AXIS=SIZE",
+            help=Text("Size of an ONNX graph's dynamic axis: batch=8. May be repeated."),
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=Text("What runs an ONNX graph: onnxruntime, tensorrt, pytorch."),
+            show_default="onnxruntime",
+        ),
+    ] = None,
+    lengths: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKENS|FILE",
+            help=Text(
+                "Also find the buckets to pad sequences to, by their lengths: 256..2048, "
+                "lognormal:400,0.8, or a file of numbers."
+            ),
+        ),
+    ] = None,
     save: Annotated[
         str | None,
         typer.Option(
@@ -100,10 +126,13 @@ def advise_command(
             "",
             Text("Type for example: gpuscope advise gpt2 --task train"),
         )
+    from gpuscope.cli.onnx_settings import axes_in
+
+    axes = axes_in(settings or ())
     request = Request(
         target,
         on,
-        replace(options, parallel=parallel),
+        replace(options, parallel=parallel, axes=axes, engine=engine),
         objective,
         given.names_in(allow),
         given.names_in(only),
@@ -111,6 +140,7 @@ def advise_command(
         batch_advice,
         calibration,
         save,
+        lengths,
     )
 
     made: list[Advised] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from gpuscope.program.models.settings import WorkloadOptions
 
 if TYPE_CHECKING:
     from gpuscope.advice.results import Advice
-    from gpuscope.document.blocks import Explanation
+    from gpuscope.document.blocks import Explanation, Section
 
 __all__ = ["Advised", "Request", "advice_for", "list_changes"]
 
@@ -35,6 +35,7 @@ class Request:
     batch_advice: bool = False
     calibration: str | None = None
     save: str | None = None
+    lengths: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +137,13 @@ def list_changes() -> Explanation:
     from gpuscope.advice.registry import changes
     from gpuscope.document.blocks import Column, Explanation, Section, Table
 
-    by_group: dict[str, list[Any]] = {}
+    by_group: dict[tuple[str, str], list[Any]] = {}
     for change in changes():
-        by_group.setdefault(change.group, []).append(change)
+        by_group.setdefault((change.door, change.group), []).append(change)
     columns = (Column(Text("name")), Column(Text("what it does")), Column(Text("results")))
     sections = tuple(
         Section(
-            _GROUPS.get(group) or verbatim(group),
+            _headed(door, _GROUPS.get(group) or verbatim(group)),
             (
                 Table(
                     plural("{count} change", "{count} changes", len(found)),
@@ -151,7 +152,9 @@ def list_changes() -> Explanation:
                 ),
             ),
         )
-        for group, found in sorted(by_group.items())
+        for (door, group), found in sorted(
+            by_group.items(), key=lambda item: (item[0][0] != "torch", item[0])
+        )
     )
     return Explanation(
         topic="changes",
@@ -159,6 +162,15 @@ def list_changes() -> Explanation:
         summary=(Text("Those that fit a workload are predicted by: gpuscope advise WORKLOAD"),),
         sections=sections,
     )
+
+
+def _headed(door: str, group: Text) -> Text:
+    """A group's heading; PyTorch's go without saying so."""
+    from gpuscope.advice.doors import CALLED
+
+    if door == "torch":
+        return group
+    return Text("{programs}: {group}", programs=CALLED[door], group=group)
 
 
 _GROUPS = {
@@ -181,6 +193,12 @@ def _check(request: Request) -> None:
 
     check_names(request.allow, request.only, request.without)
     check_options(request.options)
+    if request.lengths is not None and request.options.parallel is not None:
+        raise InvalidValueError(
+            Text("A plan takes no --lengths."),
+            Text("Its sequences are of one length."),
+            Text("Leave out --lengths, or the options of the plan."),
+        )
     if request.save is not None:
         from gpuscope.atomic import check_writable
 
@@ -215,6 +233,7 @@ def _check_recording(request: Request) -> None:
         if getattr(request.options, f.name) not in (None, f.default)
     ]
     own = "batch-advice" if request.batch_advice else "save" if request.save else ""
+    own = "lengths" if request.lengths else own
     if said or own:
         what = said[0] if said else own
         raise InvalidValueError(
@@ -236,16 +255,21 @@ def _of_recording(request: Request, say: Any) -> Explanation:
 
 
 def _of_workload(request: Request, say: Any) -> Advised:
-    from dataclasses import replace
-
     from gpuscope.advice.forecast.advise import advise
     from gpuscope.advice.forecast.explanation import explained
     from gpuscope.advice.forecast.workers import processes_here
 
+    options, on = request.options, request.on or "h200"
+    if request.lengths is not None:
+        from gpuscope.advice.forecast.buckets import check_longest, with_sequence
+
+        longest = check_longest(request.target, request.lengths, options, on)
+        if options.seq is None:
+            options = with_sequence(request.target, options, longest)
     advice = advise(
         request.target,
-        request.on or "h200",
-        options=request.options,
+        on,
+        options=options,
         calibration=request.calibration,
         objective=request.objective,  # type: ignore[arg-type]
         allow=request.allow,
@@ -256,20 +280,27 @@ def _of_workload(request: Request, say: Any) -> Advised:
         save=request.save,
     )
     explanation = explained(advice, _again())
-    if not request.batch_advice:
-        return Advised(explanation, advice)
-    from gpuscope.advice.forecast.batch import advise_batch, batch_section
-
-    found = advise_batch(
-        request.target,
-        request.on or "h200",
-        options=request.options,
-        calibration=request.calibration,
-        changes=advice.best.names if advice.best else (),
-        say=say,
-    )
-    told = replace(explanation, sections=(*explanation.sections, batch_section(found)))
+    changes = advice.best.names if advice.best else ()
+    more = _further(replace(request, options=options), changes, say)
+    told = replace(explanation, sections=(*explanation.sections, *more))
     return Advised(told, advice)
+
+
+def _further(request: Request, changes: tuple[str, ...], say: Any) -> list[Section]:
+    """What was also asked for, with the best changes made: batches, buckets."""
+    on, found = request.on or "h200", []
+    given = {"options": request.options, "calibration": request.calibration, "say": say}
+    if request.batch_advice:
+        from gpuscope.advice.forecast.batch import advise_batch, batch_section
+
+        found.append(batch_section(advise_batch(request.target, on, changes=changes, **given)))
+    if request.lengths is not None:
+        from gpuscope.advice.forecast.buckets import advise_buckets
+        from gpuscope.advice.forecast.buckets_explanation import bucket_section
+
+        padded = advise_buckets(request.target, request.lengths, on, changes=changes, **given)
+        found.append(bucket_section(padded))
+    return found
 
 
 def _again() -> str:

@@ -68,14 +68,14 @@ def measure_onnx(
             Text("It has: {names}.", names=", ".join(there)),
             Text("Type: --device cpu; or: pip install onnxruntime-gpu"),
         )
-    build, batch = onnx_build(Path(path), options)
+    build = onnx_build(Path(path), options)
     say(Text("Building the workload …"))
     session = _Session(build, provider, kind)
     say(Text("Timing …"))
     first_s, times = session.timed(plan.seconds)
     say(Text("Recording a timeline …"))
     profile = session.profiled(plan.profiled_steps if plan.profile else 0)
-    return _run(build, batch, (first_s, times), profile, plan, session.facts())
+    return _run(build, (first_s, times), profile, plan, session.facts())
 
 
 def _refuse(path: str, options: WorkloadOptions) -> None:
@@ -191,7 +191,6 @@ def _values(dtype: str, shape: tuple[int, ...]) -> Any:
 
 def _run(
     build: OnnxBuild,
-    batch: int | None,
     timed: tuple[float, Sequence[float]],
     profile: Run | None,
     plan: Plan,
@@ -228,7 +227,7 @@ def _run(
             ),
             *base.assumptions,
         ),
-        samples=batch,
+        samples=build.batch,
         measurement=measurement,
     )
 

@@ -98,7 +98,9 @@ def measure(
     plan = Plan(seconds, confidence, profile)
     if is_jax(workload):
         from gpuscope.measurement.jax.measuring import measure_jax
+        from gpuscope.program.jax.lowering import check_installed
 
+        check_installed(Text("Running a JAX function"))
         return measure_jax(_resolve(workload, options), on, plan, on_progress)
     accelerator = choose_accelerator(on)
     resolved = _resolve(workload, options, accelerator)

@@ -217,16 +217,14 @@ def _of_onnx(name: str, options: WorkloadOptions) -> Workload:
     """An ONNX graph with a number for every size."""
     from gpuscope.program.onnx.workload import onnx_build
 
-    build, batch = onnx_build(Path(name), options)
-    sizes = " x ".join(str(tuple(each.shape)) + " " + each.dtype for each in build.graph.inputs)
-    found = _of_file(name, build)
+    build = onnx_build(Path(name), options)
     return replace(
-        found,
+        _of_file(name, build),
         name=build.path.stem,
-        title=f"{build.path.stem}, {sizes}, {build.engine.called}",
+        title=build.title,
         task=options.task or "inference",
-        batch=batch,
-        samples=batch,
+        batch=build.batch,
+        samples=build.batch,
         onnx=build,
     )
 

@@ -35,11 +35,12 @@ def test_a_captured_program_takes_only_transforms():
             programs.of(["half"])
 
 
-def test_a_jax_step_is_refused(tmp_path):
+def test_a_jax_step_takes_what_its_build_is_asked_for(tmp_path):
     path = tmp_path / "step.py"
-    path.write_text("import jax\n\ndef build():\n    return None\n")
-    with pytest.raises(UnsupportedError, match="a JAX step is compiled whole"):
-        ChangedPrograms(f"{path}:build", gs.parse_target("h200"))
+    path.write_text("import jax\n\ndef build(batch=4):\n    return None\n")
+    programs = ChangedPrograms(f"{path}:build", gs.parse_target("h200"))
+    assert programs.door == "jax"
+    assert programs.jax.batch == ("batch", 4)
 
 
 def test_a_folded_model_is_seen_whole():

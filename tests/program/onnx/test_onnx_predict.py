@@ -288,7 +288,18 @@ def test_a_shape_that_data_decides_is_refused(tmp_path: Path) -> None:
     _refused(path, InvalidValueError, "shaped", "from data")
 
 
-def test_advice_on_code_is_refused(tmp_path: Path) -> None:
+def test_trials_of_code_are_refused(tmp_path: Path) -> None:
     path = models.mlp(tmp_path / "mlp.onnx")
-    with pytest.raises(UnsupportedError, match="has no code"):
-        gs.advise(str(path), "h200", options=WorkloadOptions(batch=8))
+    with pytest.raises(UnsupportedError, match="written for PyTorch"):
+        gs.optimize(str(path), device="cpu")
+
+
+def test_nodes_may_stand_in_any_order(tmp_path: Path) -> None:
+    path = models.mlp(tmp_path / "mlp.onnx")
+    ordered = products(captured(path, batch=8))
+    proto = onnx.load(path)
+    nodes = list(proto.graph.node)
+    del proto.graph.node[:]
+    proto.graph.node.extend(reversed(nodes))
+    onnx.save(proto, path)
+    assert products(captured(path, batch=8)) == ordered

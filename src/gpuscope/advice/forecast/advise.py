@@ -6,12 +6,16 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from gpuscope import api
+from gpuscope.advice.doors import CALLED
 from gpuscope.advice.forecast.combinations import advice_of
 from gpuscope.advice.forecast.forecaster import Forecaster
 from gpuscope.advice.forecast.saving import keep_advice
-from gpuscope.advice.registry import changes
+from gpuscope.advice.registry import changes, find
 from gpuscope.advice.results import Advice, Objective
+from gpuscope.advice.types import Door
 from gpuscope.capturing import Workload
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError
 from gpuscope.program.workload import WorkloadOptions
 
 __all__ = ["advise"]
@@ -45,9 +49,10 @@ def advise(
     Raises:
         UnknownNameError: a change or a numerics is not known.
         InputFileError: `save` cannot be written.
+        InvalidValueError: a change of `only` is for other programs; `save` for what `optimize`
+            cannot run.
         GpuscopeError: as `gpuscope.predict`, from the workload as it stands.
     """
-    names = [change.name for change in changes()]
     with Forecaster(
         workload,
         on,
@@ -57,9 +62,28 @@ def advise(
         say=on_progress,
         processes=processes,
     ) as forecaster:
+        names = [change.name for change in changes() if change.door == forecaster.door]
+        _check_door(forecaster.door, only, save)
         advice = advice_of(
             forecaster, names, allow=allow, only=only, without=without, say=on_progress
         )
         if save is not None:
             keep_advice(save, workload, forecaster, advice, options, tuple(allow), tuple(only))
     return advice
+
+
+def _check_door(door: Door, only: Collection[str], save: str | Path | None) -> None:
+    for name in only:
+        own = find(name).door
+        if own != door:
+            raise InvalidValueError(
+                Text("'{name}' is not for {programs}.", name=name, programs=CALLED[door]),
+                Text("It is for {programs}.", programs=CALLED[own]),
+                Text("Type: gpuscope advise --list"),
+            )
+    if save is not None and door != "torch":
+        raise InvalidValueError(
+            Text("Forecasts of {programs} are not kept.", programs=CALLED[door]),
+            Text("gpuscope optimize, which would read them, runs PyTorch code."),
+            Text("Leave out --save; --json and --output keep the advice."),
+        )

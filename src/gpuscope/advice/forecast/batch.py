@@ -36,6 +36,7 @@ from gpuscope.hardware import calibration_for
 
 if TYPE_CHECKING:
     from gpuscope.capturing import Workload
+    from gpuscope.program.onnx.workload import OnnxBuild
     from gpuscope.program.workload import WorkloadOptions
 
 __all__ = ["MARGIN", "BatchAdvice", "BatchPoint", "advise_batch", "batch_section"]
@@ -237,6 +238,8 @@ def _sizes(workload: Workload, options: WorkloadOptions | None) -> _Sized:
         found = resolve(workload, base)
         if found.job is not None or found.batch is None:
             raise _no_batch("Its size is the job's; vary --global-batch or --microbatch.")
+        if found.onnx is not None:
+            return _of_graph(workload, found.onnx, base)
         return _Sized(found.batch, lambda batch: (workload, replace(base, batch=batch)))
     if isinstance(workload, str):
         file = resolve(workload, replace(base, batch=None), load=False).file
@@ -257,6 +260,23 @@ def _sizes(workload: Workload, options: WorkloadOptions | None) -> _Sized:
         return bound, None
 
     return _Sized(base.batch or argument[1], at)
+
+
+def _of_graph(path: str, graph: OnnxBuild, base: WorkloadOptions) -> _Sized:
+    from gpuscope.advice.changes.evidence.graphs import batch_axis
+
+    axis = batch_axis(graph)
+    if axis is None:
+        raise InvalidValueError(
+            Text("This workload has no batch to vary."),
+            Text("The file fixes it."),
+            Text("Export it with a dynamic axis called 'batch'."),
+        )
+
+    def at(batch: int) -> tuple[str, WorkloadOptions]:
+        return path, replace(base, batch=None, axes=tuple({**graph.sizes, axis: batch}.items()))
+
+    return _Sized(graph.sizes[axis], at)
 
 
 _NO_ARGUMENT = "Its function has no argument 'batch' or 'batch_size' with a number."

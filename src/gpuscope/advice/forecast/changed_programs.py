@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.changes.hooks.live import Live
+from gpuscope.advice.forecast.asked_programs import graph_captured, jax_captured
 from gpuscope.advice.registry import plan
-from gpuscope.advice.types import Seen
+from gpuscope.advice.types import Door, Seen
 from gpuscope.advice.user_changes import load_own, loaded
 from gpuscope.capturing import capture_elsewhere, capture_job, capture_resolved, for_cluster
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.program.capture.patches import alone
+from gpuscope.program.jax.arguments import arguments_of
 from gpuscope.program.jax.workload import is_jax
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 
 if TYPE_CHECKING:
     from gpuscope.capturing import Workload
+    from gpuscope.program.jax.arguments import BuildArguments
+    from gpuscope.program.onnx.workload import OnnxBuild
     from gpuscope.program.workload import Workload as Resolved
     from gpuscope.program.workload import WorkloadOptions
 
@@ -41,6 +45,10 @@ class ChangedPrograms:
             changes with a `transform` can be made to them.
         cluster: what it runs on; one rank a device.
         options: of a workload given by name.
+
+    Attributes:
+        door: what of changes it takes, see `Change.door`.
+        onnx, jax: the graph; arguments of a JAX step's build function.
     """
 
     def __init__(
@@ -50,28 +58,22 @@ class ChangedPrograms:
         self.seen: Seen | None = None
         """What was seen of the code as it stands; None before the first capture, and without."""
         self.resolved: Resolved | None = None
-        self._workload = workload
+        self.door: Door = "torch"
+        self.onnx: OnnxBuild | None = None
+        self.jax: BuildArguments | None = None
+        self._workload, self._options = workload, options
         self._known: dict[Names, Captured] = {}
         if isinstance(workload, (Program, RankPrograms)):
             self._known[frozenset()] = workload
         elif is_jax(workload):
-            name = str(getattr(workload, "__name__", workload))
-            raise UnsupportedError(
-                Text("Changes of code cannot be tried on {name}.", name=name),
-                Text("They are written for PyTorch; a JAX step is compiled whole."),
-                Text("Type: gpuscope predict {name}", name=name),
-            )
+            self.door, self.jax = "jax", arguments_of(workload, options)
         elif not callable(workload):
             from gpuscope.program.workload import WorkloadOptions, resolve
 
             laid = for_cluster(options, cluster) or WorkloadOptions()
             self.resolved = resolve(workload, laid, load=False)
-            if self.resolved.onnx is not None:
-                raise UnsupportedError(
-                    Text("Changes of code cannot be tried on {name}.", name=str(workload)),
-                    Text("A graph has no code: its engine, precision and sizes are what changes."),
-                    Text("Compare: gpuscope predict {name} --engine tensorrt", name=str(workload)),
-                )
+            self.onnx = self.resolved.onnx
+            self.door = "torch" if self.onnx is None else "onnx"
 
     def of(self, names: Iterable[str] = ()) -> Captured:
         """The program with these changes.
@@ -130,6 +132,13 @@ class ChangedPrograms:
         return None
 
     def _captured(self, names: Names) -> Captured:
+        if self.resolved is not None and self.onnx is not None:
+            return graph_captured(self.resolved, self.onnx, plan(names), self.cluster)
+        if self.jax is not None:
+            from gpuscope.program.models.settings import WorkloadOptions
+
+            options = self._options or WorkloadOptions()
+            return jax_captured(self._workload, self.jax, options, plan(names), self.cluster)
         with alone():
             live = Live(plan(names))
             try:

@@ -284,7 +284,8 @@ def _notes(
             )
         )
     if not path:
-        most = max((forecaster.better(f, forecaster.forecast(())) for f in singles), default=1.0)
+        free = [f for f in singles if allowed(f.names[0], case, allow)]
+        most = max((forecaster.better(f, forecaster.forecast(())) for f in free), default=1.0)
         notes.append(
             Text(
                 "Nothing gains more than {noise}: this is good as it is.",

@@ -59,11 +59,13 @@ def explained(advice: Advice, again: str = "") -> Explanation:
     sections = [
         _path(advice),
         _alone(advice),
+        _typing(advice),
         _harmful(advice),
         _failing(advice),
         _impossible(advice),
     ]
-    commands = (f"gpuscope optimize {again}",) if again and advice.path else ()
+    tried = again and advice.path and advice.case.onnx is None and advice.case.jax is None
+    commands = (f"gpuscope optimize {again}",) if tried else ()
     return Explanation(
         topic="advice",
         title=Text("{run} on {target}: what to change", run=run.name, target=run.target),
@@ -194,6 +196,18 @@ def _alone(advice: Advice) -> Section | None:
     )
     reasons = _reasons(Text("What each does"), good)
     return Section(Text("Each change alone"), (table, reasons))
+
+
+def _typing(advice: Advice) -> Section | None:
+    """What to type for changes that neither a patch nor `gs.apply` makes."""
+    good = [f.names[0] for f in advice.singles if f.effect == "helps"]
+    chosen = advice.path[-1].names if advice.path else ()
+    named = [(name, find(name).typed(advice.case)) for name in dict.fromkeys((*chosen, *good))]
+    rows = tuple((name, typed) for name, typed in named if typed is not None)
+    if not rows:
+        return None
+    table = Table(Text("Yours to type"), (_CHANGE, Column(Text("what to type or write"))), rows)
+    return Section(Text("How to make them"), (table,))
 
 
 def _harmful(advice: Advice) -> Section | None:

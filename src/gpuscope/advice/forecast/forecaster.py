@@ -13,13 +13,14 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from gpuscope import api
+from gpuscope.advice.doors import CALLED
 from gpuscope.advice.forecast.changed_programs import Captured, ChangedPrograms
 from gpuscope.advice.forecast.reasons import reason
 from gpuscope.advice.forecast.speedup import Costs, costs_of, speedup_interval
 from gpuscope.advice.forecast.workers import Workers
 from gpuscope.advice.registry import find, plan
 from gpuscope.advice.results import Effect, Forecast, Objective
-from gpuscope.advice.types import ChangeCase, Fit, Seen
+from gpuscope.advice.types import ChangeCase, Door, Fit, Seen
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text, sentences, verbatim
 from gpuscope.errors import GpuscopeError, InvalidValueError
@@ -117,13 +118,21 @@ class Forecaster:
             self._workers, self.processes = Workers(make, processes), processes
 
     @property
+    def door(self) -> Door:
+        """What kind of changes the workload takes, see `Change.door`."""
+        return self._programs.door
+
+    @property
     def case(self) -> ChangeCase:
         """The workload as it stands: captured, predicted, seen."""
         if self._case is None:
             self._say(Text("Capturing the workload …"))
             captured = self._programs.of()
             run = api.predict(captured, self.cluster, calibration=self.constants)
-            self._case = ChangeCase(run, self.cluster, _first(captured), self._programs.seen)
+            made = self._programs
+            self._case = ChangeCase(
+                run, self.cluster, _first(captured), made.seen, made.onnx, made.jax
+            )
         return self._case
 
     def fit(self, name: str) -> Fit:
@@ -133,6 +142,9 @@ class Forecaster:
             UnknownNameError: there is no such change.
         """
         change, case = find(name), self.case
+        if change.door != self.door:
+            programs = CALLED[change.door]
+            return Fit(False, Text("It is for {programs}.", programs=programs), relevant=False)
         try:
             return change.fits(case)
         except Exception as error:  # one faulty check must not end the others
@@ -181,7 +193,10 @@ class Forecaster:
         self._programs.seen = baseline.seen
         # Its findings' outcomes are for a reader: none is here.
         run = predict_captured(captured, self.cluster, self.constants, outcomes=False)
-        self._case = ChangeCase(run, self.cluster, _first(captured), baseline.seen)
+        made = self._programs
+        self._case = ChangeCase(
+            run, self.cluster, _first(captured), baseline.seen, made.onnx, made.jax
+        )
 
     def answer(self, names: tuple[str, ...]) -> tuple[Forecast, bytes | None]:
         """A forecast, and the captured program for the process that asked; None if it has none."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.advice.results import Target
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnsupportedError, WorkloadError
+from gpuscope.program.jax.workload import is_jax
 from gpuscope.program.script import Script
 
 if TYPE_CHECKING:
@@ -63,9 +64,17 @@ def locate(
         WorkloadError: the function cannot be found from another process.
         InputFileError, UnknownNameError: no such file or model.
         InvalidValueError: arguments for something that is no script.
-        UnsupportedError: a ready-made job of several devices.
+        UnsupportedError: a ready-made job of several devices; an ONNX graph or a JAX step, which
+            no change of code can be tried on.
     """
     given = _plain(options)
+    if is_jax(target) or str(target).lower().endswith(".onnx"):
+        name = str(target if isinstance(target, str) else getattr(target, "__name__", "step"))
+        raise UnsupportedError(
+            Text("Changes of code cannot be tried on {name}.", name=name),
+            Text("They are written for PyTorch; what helps a graph or a JAX step is predicted."),
+            Text("Type: gpuscope advise {name} --on h200", name=name),
+        )
     arguments = arguments or (options.arguments if options is not None else ())
     if not isinstance(target, str):
         return _of_function(target, given)

@@ -138,7 +138,8 @@ def find_candidates(
 
     for name in (*asked.only, *asked.without):
         find(name)
-    able = [c for c in changes() if accelerator.is_gpu or not c.needs_gpu]
+    able = [c for c in changes() if c.door == "torch"]
+    able = [c for c in able if accelerator.is_gpu or not c.needs_gpu]
     able = [c for c in able if c.name not in asked.without]
     able = [c for c in able if not asked.only or c.name in asked.only]
     if asked.advice is not None:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from gpuscope import children
 from gpuscope.document.text import Text
-from gpuscope.errors import MissingPackageError, WorkloadError
+from gpuscope.errors import MissingPackageError, UnsupportedError, WorkloadError
 from gpuscope.program.jax.lowering import Lowered
 
 __all__ = ["Compiled", "Target", "compiled"]
@@ -102,13 +103,19 @@ def compiled(lowered: Lowered, target: Target) -> Compiled:
 
 
 def _check_plugin() -> None:
-    """Raise unless XLA's compiler for NVIDIA GPUs is there, of the same version as JAX."""
+    """Raise unless XLA's compiler for NVIDIA GPUs is there; it is made for Linux alone."""
     found = None
     for plugin in _PLUGINS:
         try:
             found = found or find_spec(plugin)
         except ModuleNotFoundError:
             continue
+    if found is None and sys.platform != "linux":
+        raise UnsupportedError(
+            Text("A JAX function cannot be predicted on this system."),
+            Text("XLA's compiler for GPUs, jax-cuda13-plugin, is made for Linux."),
+            Text("Predict on Linux, also in WSL or a container."),
+        )
     if found is None:
         raise MissingPackageError(
             "jax-cuda13-plugin", Text("Compiling a JAX function for a GPU"), "jax"

@@ -59,8 +59,11 @@ class Lowered:
     results: int
 
 
-def check_installed() -> None:
+def check_installed(doing: Text | None = None) -> None:
     """Import JAX.
+
+    Args:
+        doing: what it is needed for; None: a prediction.
 
     Raises:
         MissingPackageError: it is not installed.
@@ -70,7 +73,8 @@ def check_installed() -> None:
     try:
         import jax  # noqa: F401
     except ImportError as error:
-        raise MissingPackageError("jax", Text("Predicting a JAX function"), "jax") from error
+        doing = doing or Text("Predicting a JAX function")
+        raise MissingPackageError("jax", doing, "jax") from error
 
 
 def check_jitted(function: object) -> None:

@@ -10,7 +10,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.onnx.graph import Graph
 
-__all__ = ["axes_of", "with_sizes"]
+__all__ = ["axes_of", "axis_for", "sizes_of", "with_sizes"]
 
 _SHORT = {
     "batch": ("batch", "batch_size", "n", "b"),
@@ -25,10 +25,15 @@ def axes_of(graph: Graph) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def with_sizes(
+def axis_for(graph: Graph, short: str) -> str | None:
+    """The dynamic axis that "batch" or "seq" stands for, as exporters usually call it."""
+    return next((axis for axis in axes_of(graph) if axis.lower() in _SHORT[short]), None)
+
+
+def sizes_of(
     graph: Graph, path: Path, given: Mapping[str, int], batch: int | None, seq: int | None
-) -> Graph:
-    """The graph with a number for every size of its inputs.
+) -> dict[str, int]:
+    """A number for every dynamic axis.
 
     Args:
         graph: as read.
@@ -45,7 +50,7 @@ def with_sizes(
         if name not in axes:
             raise UnknownNameError(Text("dynamic axis"), name, axes)
     for short, size in (("batch", batch), ("seq", seq)):
-        axis = next((a for a in axes if a.lower() in _SHORT[short]), None)
+        axis = axis_for(graph, short)
         if size is not None and axis is None:
             raise InvalidValueError(
                 Text("{path} has no dynamic axis for --{option}.", path=path, option=short),
@@ -68,6 +73,11 @@ def with_sizes(
                 Text("A size is a whole number from 1 on."),
                 Text("Type: --set {name}=8", name=name),
             )
+    return sizes
+
+
+def with_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+    """The graph with these numbers for its dynamic axes, by name."""
 
     def sized(shape: tuple[int | str, ...]) -> tuple[int | str, ...]:
         return tuple(sizes.get(s, s) if isinstance(s, str) else s for s in shape)

@@ -19,13 +19,16 @@ _SMALL = 8
 """An input this many times smaller than the result is read beside it."""
 
 
-def as_executed(program: Program, engine: Engine, notes: Iterable[Text]) -> Program:
+def as_executed(
+    program: Program, engine: Engine, notes: Iterable[Text], replayed: bool = False
+) -> Program:
     """The program as the engine runs it.
 
     Args:
         program: what `network.Network` recorded.
         engine: its profile.
         notes: what the network had to assume.
+        replayed: a run is one CUDA graph, which one launch brings to the device.
     """
     unknown: Counter[str] = Counter()
     ops = tuple(_named(op, unknown) for op in program.ops)
@@ -43,6 +46,8 @@ def as_executed(program: Program, engine: Engine, notes: Iterable[Text]) -> Prog
     if engine.pointwise:
         fused = fuse(replace(made, compiled=WHOLE_STEP))
         made = _with_epilogues(replace(made, ops=fused.ops, storages=fused.storages))
+    if replayed:
+        made = replace(made, ops=tuple(replace(op, graph=1) for op in made.ops))
     return replace(
         made,
         engine=engine.name if engine.node_s is not None else "",

@@ -166,7 +166,7 @@ def _graph(proto: Any, path: Path, opset: int, inferred: Any = None) -> Graph:
             nodes.append(_node(node, number, path, opset))
     known = inferred or proto
     return Graph(
-        nodes=tuple(nodes),
+        nodes=_ordered(nodes),
         constants=constants,
         inputs=tuple(_input(each) for each in proto.input if each.name not in constants),
         outputs=tuple(each.name for each in proto.output),
@@ -177,6 +177,32 @@ def _graph(proto: Any, path: Path, opset: int, inferred: Any = None) -> Graph:
             if each.type.tensor_type.HasField("shape")
         },
     )
+
+
+def _ordered(nodes: list[Node]) -> tuple[Node, ...]:
+    """The nodes, each after those whose results it reads: some tools append theirs at the end."""
+    maker = {name: at for at, node in enumerate(nodes) for name in node.outputs if name}
+    done: set[int] = set()
+    made: list[Node] = []
+    for first in range(len(nodes)):
+        waiting = [first]
+        while waiting:
+            at = waiting[-1]
+            before = {maker.get(name, at) for name in _reads(nodes[at])} - done - {*waiting}
+            if before:
+                waiting.append(min(before))
+                continue
+            waiting.pop()
+            if at not in done:
+                done.add(at)
+                made.append(nodes[at])
+    return tuple(made)
+
+
+def _reads(node: Node) -> set[str]:
+    """Names that a node reads, in its subgraphs, too."""
+    inner = (each for body in node.bodies.values() for each in body.nodes)
+    return {*node.inputs}.union(*map(_reads, inner))
 
 
 def _node(node: Any, number: int, path: Path, opset: int) -> Node:

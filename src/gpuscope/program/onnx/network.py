@@ -63,12 +63,16 @@ class Network(nn.Module):
         graph: with a number for every size.
         engine: what runs it.
         real: dtype in which float32 is computed.
+        channels_last: what convolutions read is NHWC, their filters turned when it is loaded.
     """
 
-    def __init__(self, graph: Graph, engine: Engine, real: torch.dtype) -> None:
+    def __init__(
+        self, graph: Graph, engine: Engine, real: torch.dtype, channels_last: bool = False
+    ) -> None:
         super().__init__()
         _define()
         self.graph, self.engine, self.real = graph, engine, real
+        self.channels_last = channels_last
         self.notes: dict[Text, None] = {}
         self._kept: dict[object, Any] = {}
         self._tensors: dict[str, nn.Parameter] = {}
@@ -106,6 +110,7 @@ class Network(nn.Module):
         if known is not None and (known.size < _FEW or "float" not in constant.dtype):
             return  # numbers that kernels hold, shapes, indices
         weight = torch.empty(constant.shape, dtype=self._dtype(constant.dtype), device="cuda")
+        weight = self.laid(weight) if weight.dim() == 4 else weight
         self._tensors[label] = made = nn.Parameter(weight, requires_grad=False)
         if known is not None:
             self._weights[id(known)] = made
@@ -120,6 +125,12 @@ class Network(nn.Module):
     def float_as(self, dtype: torch.dtype) -> torch.dtype:
         """What a dtype is computed in."""
         return self.real if dtype is torch.float32 else dtype
+
+    def laid(self, images: torch.Tensor) -> torch.Tensor:
+        """Images or filters, 4-D, in the layout that convolutions have."""
+        if not self.channels_last:
+            return images
+        return images.contiguous(memory_format=torch.channels_last)
 
     def note(self, text: Text) -> None:
         """Something that a reader of the result should know; once."""

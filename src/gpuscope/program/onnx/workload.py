@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import WorkloadOptions, canonical_dtype
-from gpuscope.program.onnx.axes import axes_of, with_sizes
+from gpuscope.program.onnx.axes import axes_of, sizes_of, with_sizes
 from gpuscope.program.onnx.engines import Engine, engine_named
 from gpuscope.program.onnx.executing import as_executed
 from gpuscope.program.onnx.graph import Graph, Input, read
@@ -33,17 +34,41 @@ class OnnxBuild:
 
     Attributes:
         path: the file.
-        graph: as the engine has changed it.
+        model: as the file has it, sizes open.
+        sizes: of its dynamic axes, by name.
         engine: what runs it.
         real: dtype in which float32 is computed.
+        channels_last: convolutions read and write NHWC.
+        replayed: a run is one CUDA graph.
         notes: filled by the capture.
     """
 
     path: Path
-    graph: Graph
+    model: Graph
+    sizes: Mapping[str, int]
     engine: Engine
     real: str = "float32"
+    channels_last: bool = False
+    replayed: bool = False
     notes: list[Text] = field(default_factory=list, compare=False)
+
+    @property
+    def graph(self) -> Graph:
+        """The model with a number for every size."""
+        return with_sizes(self.model, self.sizes)
+
+    @property
+    def batch(self) -> int | None:
+        """The first size of the first input, where that has several."""
+        inputs = self.graph.inputs
+        first = inputs[0].shape if inputs else ()
+        return int(first[0]) if len(first) > 1 else None
+
+    @property
+    def title(self) -> str:
+        """What runs, in one line."""
+        sizes = " x ".join(f"{tuple(each.shape)} {each.dtype}" for each in self.graph.inputs)
+        return f"{self.path.stem}, {sizes}, {self.engine.called}"
 
     @property
     def __name__(self) -> str:
@@ -55,16 +80,19 @@ class OnnxBuild:
         import torch
 
         from gpuscope.program.onnx.call import dtype_of
+        from gpuscope.program.onnx.fusing import fused_graph
         from gpuscope.program.onnx.network import Network
 
-        network = Network(self.graph, self.engine, dtype_of(self.real))
+        graph = fused_graph(self.graph, self.engine.fusions)
+        network = Network(graph, self.engine, dtype_of(self.real), self.channels_last)
 
         def make(given: Input) -> Any:
             dtype = network.float_as(dtype_of(given.dtype))
             sizes = [int(size) for size in given.shape]
-            return torch.zeros(sizes, dtype=dtype, device="cuda")
+            made = torch.zeros(sizes, dtype=dtype, device="cuda")
+            return network.laid(made) if len(sizes) == 4 else made
 
-        inputs = {each.name: make(each) for each in self.graph.inputs}
+        inputs = {each.name: make(each) for each in graph.inputs}
 
         def step() -> object:
             with torch.no_grad():
@@ -76,18 +104,15 @@ class OnnxBuild:
 
     def executed(self, program: Program) -> Program:
         """What was captured, as the engine runs it."""
-        return as_executed(program, self.engine, self.notes)
+        return as_executed(program, self.engine, self.notes, self.replayed)
 
 
-def onnx_build(path: Path, options: WorkloadOptions) -> tuple[OnnxBuild, int | None]:
+def onnx_build(path: Path, options: WorkloadOptions) -> OnnxBuild:
     """Read a model and give its axes their sizes.
-
-    Returns:
-        What is captured, and the batch where the first input tells it.
 
     Raises:
         MissingPackageError, InputFileError, UnsupportedError: see `graph.read`.
-        InvalidValueError, UnknownNameError: see `axes.with_sizes`; an option that a graph cannot
+        InvalidValueError, UnknownNameError: see `axes.sizes_of`; an option that a graph cannot
             take.
     """
     _refuse(path, options)
@@ -106,29 +131,14 @@ def onnx_build(path: Path, options: WorkloadOptions) -> tuple[OnnxBuild, int | N
             Text("What is written in the file is what its engines compute."),
             Text("Leave out --dtype."),
         )
-    graph = with_sizes(read(path), path, dict(options.axes), options.batch, options.seq)
+    model = read(path)
+    sizes = sizes_of(model, path, dict(options.axes), options.batch, options.seq)
     if engine.optimizer:
-        graph = _optimized(path, graph)
-    from gpuscope.program.onnx.fusing import fused_graph
+        from gpuscope.program.onnx.optimized import optimized
 
-    build = OnnxBuild(path, fused_graph(graph, engine.fusions), engine, _REAL[dtype])
-    first = graph.inputs[0].shape if graph.inputs else ()
-    return build, int(first[0]) if len(first) > 1 else None
-
-
-def _optimized(path: Path, sized: Graph) -> Graph:
-    """The graph as the engine's own optimizer leaves it for these sizes."""
-    from gpuscope.program.onnx.optimized import optimized
-
-    sizes = {
-        axis: int(size)
-        for own, given in zip(read(path).inputs, sized.inputs, strict=True)
-        for axis, size in zip(own.shape, given.shape, strict=True)
-        if isinstance(axis, str)
-    }
-    graph = optimized(path, sizes)
-    left = {axis: sizes[axis] for axis in axes_of(graph)}
-    return with_sizes(graph, path, left, None, None)
+        model = optimized(path, sizes)
+        sizes = {axis: sizes[axis] for axis in axes_of(model)}
+    return OnnxBuild(path, model, sizes, engine, _REAL[dtype])
 
 
 def _refuse(path: Path, options: WorkloadOptions) -> None:
