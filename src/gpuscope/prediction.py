@@ -17,7 +17,7 @@ from gpuscope.document.quantities import Seconds
 from gpuscope.document.text import Text
 from gpuscope.hardware import Calibration, Cluster, Distance
 from gpuscope.outcomes import with_outcomes
-from gpuscope.program.types import Program
+from gpuscope.program.types import XLA, Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.run import Basis, JobPlace, RankResult, Run
 from gpuscope.run.figures import catalogue_host
@@ -268,7 +268,8 @@ def _completed(
             run.device_id, run.step_time_s, *interval_s, run.device_busy_s or 0.0
         )
         interval_s, assumptions = (low, high), (*((why,) if why else ()), *assumptions)
-    measured = constants.distance is Distance.SAME_DEVICE and not costed.program.compiled
+    known = not costed.program.compiled and costed.program.engine in ("", XLA)
+    measured = constants.distance is Distance.SAME_DEVICE and known
     origin = "calibrated" if measured else "estimated"
     return replace(
         run,

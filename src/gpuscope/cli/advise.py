@@ -75,7 +75,9 @@ def advise_command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=Text("What runs an ONNX graph: onnxruntime, tensorrt, pytorch."),
+            help=Text(
+                "What runs an ONNX graph: onnxruntime, tensorrt, pytorch; on a CPU also openvino."
+            ),
             show_default="onnxruntime",
         ),
     ] = None,

@@ -303,3 +303,14 @@ def test_nodes_may_stand_in_any_order(tmp_path: Path) -> None:
     proto.graph.node.extend(reversed(nodes))
     onnx.save(proto, path)
     assert products(captured(path, batch=8)) == ordered
+
+
+def test_what_no_engine_was_measured_for_is_called_estimated(tmp_path: Path) -> None:
+    path = str(models.mlp(tmp_path / "mlp.onnx"))
+    origins = {
+        engine: gs.predict(
+            path, options=WorkloadOptions(engine=engine, axes=(("batch", 8),))
+        ).origins["step_time_s"]
+        for engine in ("pytorch", "onnxruntime")
+    }
+    assert origins == {"pytorch": "calibrated", "onnxruntime": "estimated"}

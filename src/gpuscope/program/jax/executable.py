@@ -50,7 +50,7 @@ def as_program(compiled: Compiled, lowered: Lowered, name: str) -> Program:
             walk.buffer(
                 array.nbytes,
                 _category(about, array.dtype),
-                about.name or f"argument {about.place}",
+                about.name or f"args[{about.place}]",
                 -1,
             )
             for array in given.arrays
@@ -193,5 +193,5 @@ def _settled(storages: Sequence[Storage], ops: int, temp_bytes: int) -> tuple[St
     )
     if most >= temp_bytes:
         return found
-    label = "XLA's block of temporaries"
+    label = "xla::temp"
     return (*found, Storage(len(found), temp_bytes - most, "temporary", 0, ops, "", label))
