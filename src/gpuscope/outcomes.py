@@ -28,8 +28,7 @@ from gpuscope.cost.anew import costed_anew
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, Cluster, Device
 from gpuscope.program.types import Op, Program, TensorSpec
-from gpuscope.run import Run
-from gpuscope.run.remedy import Remedy
+from gpuscope.run import Remedy, Run
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.drawing import event_kind
 from gpuscope.timeline.recost import STEPS, recost

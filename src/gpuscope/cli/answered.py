@@ -10,8 +10,7 @@ from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.outcomes import simulated
 from gpuscope.program.models.settings import WorkloadOptions
-from gpuscope.run import Run
-from gpuscope.run.remedy import Remedy
+from gpuscope.run import Remedy, Run
 
 
 def answered(

@@ -14,7 +14,7 @@ from gpuscope.run import Refused, Run
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
-    from gpuscope.run.remedy import Remedy
+    from gpuscope.run import Remedy
     from gpuscope.views.report.what_if_sizes import Varied
     from gpuscope.views.sweep import Worth
 

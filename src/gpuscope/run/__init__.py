@@ -11,7 +11,17 @@ from gpuscope.run.types import (
     Measurement,
     RankResult,
     Refused,
+    Remedy,
     Run,
 )
 
-__all__ = ["SCHEMA_VERSION", "Basis", "JobPlace", "Measurement", "RankResult", "Refused", "Run"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Basis",
+    "JobPlace",
+    "Measurement",
+    "RankResult",
+    "Refused",
+    "Remedy",
+    "Run",
+]

@@ -1,9 +1,13 @@
-"""A timeline as plain data: events as columns of equal length, the rest as tables they index."""
+"""A timeline as plain data: events as columns of equal length, the rest as tables they index.
+
+A thin one is as little as a picture of it needs: of one rank its lanes, and of each event when,
+what, of which operator and module. Begins are differences to the one before, so that they compress.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -15,7 +19,15 @@ from gpuscope.document.plain import Json, plain
 from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.program.types import Op, TensorSpec
-from gpuscope.timeline.types import EVENT_KINDS, Counter, Ints, Messages, Recorded, Timeline
+from gpuscope.timeline.types import (
+    DEVICE_KINDS,
+    EVENT_KINDS,
+    Counter,
+    Ints,
+    Messages,
+    Recorded,
+    Timeline,
+)
 
 MAX_EVENTS = 200_000
 """Most timeline events of one document; of more, the longest are kept and the rest is counted."""
@@ -196,3 +208,79 @@ def _shapes(signature: _Signature) -> Json:
         ]
 
     return {"inputs": rows(signature[0]), "outputs": rows(signature[1])}
+
+
+# -- thin ---------------------------------------------------------------------------------------
+
+
+THIN_EVENTS = 12_000
+"""Most events of a thin timeline; of more, the longest are kept."""
+
+
+def thin_timeline(timeline: Timeline, max_events: int = THIN_EVENTS) -> dict[str, Any]:
+    """Return one rank's lanes and events as columns of numbers and the tables that they index.
+
+    Args:
+        timeline: of a step; of several ranks the first with device work is taken.
+        max_events: most events to keep.
+    """
+    events = timeline.events
+    on_device = events.lane[events.kind < DEVICE_KINDS]
+    ranks = sorted({timeline.lanes[lane].rank for lane in np.unique(on_device).tolist()})
+    lanes = [at for at, lane in enumerate(timeline.lanes) if lane.rank in ranks[:1]]
+    rows = np.flatnonzero(np.isin(events.lane, lanes) & (events.kind != EVENT_KINDS.index("step")))
+    total = len(rows)
+    rows = rows[kept_events(events.duration_ns[rows], max_events)]
+    rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
+    names, families, ops = _Values(), _Values(), _Values()
+    place = {lane: at for at, lane in enumerate(lanes)}
+    return {
+        "lanes": [
+            {"name": lane.name, "kind": lane.kind, "rank": lane.rank}
+            for lane in (timeline.lanes[at] for at in lanes)
+        ],
+        "steps": [
+            {"start_ns": step.start_ns, "end_ns": step.end_ns, "rank": step.rank}
+            for step in timeline.steps
+            if step.rank in ranks[:1]
+        ],
+        "kinds": list(EVENT_KINDS),
+        "start_ns": np.diff(events.start_ns[rows], prepend=0).tolist(),
+        "duration_ns": events.duration_ns[rows].tolist(),
+        "lane": [place[lane] for lane in events.lane[rows].tolist()],
+        "kind": events.kind[rows].tolist(),
+        "name": names.of(timeline.names[name] for name in events.name[rows].tolist()),
+        "family": families.of(_family(timeline, at) for at in events.kernel[rows].tolist()),
+        "op": ops.of(_operator(timeline, at) for at in events.op[rows].tolist()),
+        "correlation": events.correlation[rows].tolist(),
+        "left_out": total - len(rows),
+        "names": names.table,
+        "families": families.table,
+        "ops": ops.table,
+    }
+
+
+def _family(timeline: Timeline, at: int) -> str | None:
+    kernel = timeline.kernels[at] if at >= 0 else None
+    return kernel.kind if isinstance(kernel, Kernel) else None
+
+
+def _operator(timeline: Timeline, at: int) -> tuple[str, str, str] | None:
+    """Name, module and phase."""
+    op = timeline.ops[at] if at >= 0 else None
+    return (op.name, op.module, op.phase) if isinstance(op, Op) else None
+
+
+class _Values:
+    """Numbers for values, and the table that they index; None is -1."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+
+    def of(self, values: Iterable[object]) -> list[int]:
+        known = self._known
+        return [-1 if v is None else known.setdefault(v, len(known)) for v in values]
+
+    @property
+    def table(self) -> list[object]:
+        return list(self._known)

@@ -23,8 +23,7 @@ from gpuscope.document.plain import dumps, utf8
 from gpuscope.document.text import Text, render
 from gpuscope.document.translations import strings
 from gpuscope.errors import InvalidValueError
-from gpuscope.run import Refused, Run
-from gpuscope.run.remedy import Remedy
+from gpuscope.run import Refused, Remedy, Run
 from gpuscope.views.explanation import book_document, explanation_document
 from gpuscope.views.i18n import choose_language
 

@@ -12,13 +12,9 @@ from run_builders import gpt_run
 
 import gpuscope as gs
 from gpuscope.outcomes import simulated
+from gpuscope.run.timeline_document import THIN_EVENTS, thin_timeline
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS
-from gpuscope.views.report.remedies import (
-    MAX_EVENTS,
-    remedies_document,
-    source_lines,
-    thin_timeline,
-)
+from gpuscope.views.report.data import remedies_document, source_lines
 
 CODE = """import torch
 
@@ -78,7 +74,7 @@ def test_of_many_events_the_longest_are_kept() -> None:
 def test_of_several_ranks_one_is_drawn() -> None:
     folder = Path(__file__).resolve().parents[2] / "data" / "traces" / "4xh200" / "ddp_slow_host"
     timeline = gs.load(folder).timeline
-    thin, events = thin_timeline(timeline, MAX_EVENTS), timeline.events
+    thin, events = thin_timeline(timeline, THIN_EVENTS), timeline.events
     assert {lane["rank"] for lane in thin["lanes"]} == {0}
     own = [at for at, lane in enumerate(timeline.lanes) if lane.rank == 0]
     on_device = np.isin(events.lane, own) & (events.kind < DEVICE_KINDS)

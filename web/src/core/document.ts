@@ -30,7 +30,7 @@ export interface Report {
   advice?: Explanation;
 }
 
-/** A change of a predicted run, predicted as the run was (views/report/remedies.py). */
+/** A change of a predicted run, predicted as the run was (views/report/data.py). */
 export interface Remedy {
   /** Places of the findings that it answers. */
   findings: number[];

@@ -15,8 +15,7 @@ from gpuscope.advice.results import Advice, Forecast
 from gpuscope.advice.source.patches import patch_of
 from gpuscope.advice.types import ChangeCase
 from gpuscope.document.text import joined
-from gpuscope.run import Run
-from gpuscope.run.remedy import Remedy
+from gpuscope.run import Remedy, Run
 
 __all__ = ["answering", "answers", "remedies_of"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,11 @@ from gpuscope.analysis.use_over_time import use_over_time
 from gpuscope.analysis.window import talks
 from gpuscope.document.blocks import Block, Code, CodeLine
 from gpuscope.document.plain import plain
-from gpuscope.run import Refused, Run
+from gpuscope.outcomes import simulated
+from gpuscope.program.types import Program
+from gpuscope.run import Refused, Remedy, Run
 from gpuscope.run.document import comparison_document, run_document
-from gpuscope.run.remedy import Remedy
+from gpuscope.run.timeline_document import thin_timeline
 from gpuscope.views.explanation import block_document
 from gpuscope.views.figures import distinct_names
 from gpuscope.views.report.device_facts import device_facts, device_of_run
@@ -21,13 +24,18 @@ from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.memory_blocks import memory_block_columns
 from gpuscope.views.report.memory_curve import memory_curve
-from gpuscope.views.report.remedies import remedies_document, source_lines
 from gpuscope.views.report.what_if import what_if_blocks
 from gpuscope.views.run_figures.account import account, shown_terms
 from gpuscope.views.words import printed_words, whose
 
 if TYPE_CHECKING:
     from gpuscope.views.report.what_if_sizes import Varied
+
+MOST = 8
+"""Most changes of a run that are drawn: one more adds 20 to 60 kB to a page."""
+
+AROUND = 2
+"""Lines of source shown before and after one that is named."""
 
 MAX_EVENTS = 200_000
 """Most timeline events that a page holds for one run."""
@@ -131,3 +139,61 @@ def _between_ranks(run: Run) -> dict[str, Any]:
     from gpuscope.views.report.between_ranks import between_ranks
 
     return between_ranks(run)
+
+
+# -- beside findings ------------------------------------------------------------------------------
+
+
+def remedies_document(run: Run, remedies: Sequence[Remedy] | None) -> list[dict[str, Any]]:
+    """Return changes of a run as plain values; None: those its findings were simulated with."""
+    shown = simulated(run) if remedies is None else remedies
+    return [_remedy(each) for each in shown[:MOST]]
+
+
+def _remedy(remedy: Remedy) -> dict[str, Any]:
+    return {
+        "findings": list(remedy.findings),
+        "step_time_s": remedy.step_time_s,
+        "change": remedy.change,
+        "title": remedy.title,
+        "speedup": remedy.speedup,
+        "low": remedy.low,
+        "high": remedy.high,
+        "diff": remedy.diff,
+        "numerics": remedy.numerics,
+        "price": remedy.price,
+        "timeline": thin_timeline(remedy.timeline),
+    }
+
+
+# -- lines of source ------------------------------------------------------------------------------
+
+
+def source_lines(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the source around each line that a finding names ("train.py:12"), by that line.
+
+    Each has `first`, the number of the first of its `lines`.
+
+    Of runs that were predicted here alone: what a recording's lines were, its file may not tell.
+    """
+    basis = run.basis
+    if basis is None:
+        return {}
+    captured = basis.captured
+    programs = (captured,) if isinstance(captured, Program) else captured.programs
+    files = {name: path for program in programs for name, path in program.files.items()}
+    named = {
+        line: None for each in run.analysis.findings if each.about for line in each.about.lines
+    }
+    linecache.checkcache()
+    found = {line: _around(files, line) for line in named}
+    return {line: text for line, text in found.items() if text is not None}
+
+
+def _around(files: dict[str, str], line: str) -> dict[str, Any] | None:
+    name, _, number = line.rpartition(":")
+    whole, at = linecache.getlines(files[name]) if name in files else [], int(number)
+    if at > len(whole):
+        return None
+    first = max(1, at - AROUND)
+    return {"first": first, "lines": [text.rstrip() for text in whole[first - 1 : at + AROUND]]}
