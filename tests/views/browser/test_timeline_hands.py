@@ -107,9 +107,11 @@ def test_an_arrow_leads_from_the_launch_to_its_work(path, browse) -> None:
             if (after[i] !== before[i] || after[i + 1] !== before[i + 1]) changed.push(i / 4);
           const wide = scene.canvas.width, rows = changed.map((at) => Math.floor(at / wide));
           const a = scene.place(0, launch), b = scene.place(0, kernel), scroll = scene.scroll;
-          const x = scene.x(from), near = changed.filter((at) => Math.abs((at % wide) - x) < 6).length;
+          const x = scene.x(from);
+          const near = changed.filter((at) => Math.abs((at % wide) - x) < 6).length;
           return { low: Math.min(...rows), high: Math.max(...rows), near,
-            launch: a ? [a.top - scroll, a.bottom - scroll] : null, kernel: [b.top - scroll, b.bottom - scroll] };
+            launch: a ? [a.top - scroll, a.bottom - scroll] : null,
+            kernel: [b.top - scroll, b.bottom - scroll] };
         }""",
         [launch, kernel, starts[launch], starts[kernel]],
     )
