@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from gpuscope.atomic import write_document
 from gpuscope.cli.app import app
 from gpuscope.run.document import run_document, runs_document
+from gpuscope.views.html import read_embedded
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "loading"))
 
@@ -48,7 +50,9 @@ def test_as_json(saved) -> None:
 def test_report(saved, tmp_path) -> None:
     path = tmp_path / "both.html"
     assert invoke(*saved, "--report", str(path)).exit_code == 0
-    assert path.read_text("utf-8").count("gpuscope.run") >= 2
+    embedded = re.search(r'id="data">(.*?)</script>', path.read_text("utf-8"), re.S)
+    assert embedded is not None
+    assert len(read_embedded(embedded[1])["report"]["runs"]) == 2
 
 
 def test_a_file_of_several_runs(tmp_path, saved) -> None:

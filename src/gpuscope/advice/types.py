@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from gpuscope.analysis.types import Analysis
 from gpuscope.document.text import Text, capital, joined
 from gpuscope.hardware import Cluster, Device
 from gpuscope.program.types import Program
 from gpuscope.run import Run
-
-if TYPE_CHECKING:
-    from gpuscope.program.jax.arguments import BuildArguments
-    from gpuscope.program.onnx.workload import OnnxBuild
 
 __all__ = [
     "NO_BATCH",
@@ -212,16 +208,18 @@ class ChangeCase:
         cluster: where it runs.
         program: what was captured; None for a trace.
         seen: what was seen of the code; None for a trace, a graph and a JAX step.
-        onnx: the graph; None for everything else.
-        jax: what can be asked of the JAX step's build function; None for everything else.
+        onnx: the graph, an `OnnxBuild`; None for everything else. Files are read with these types,
+            which need not know it.
+        jax: what can be asked of a JAX step's build function (`BuildArguments`); None for
+            everything else.
     """
 
     run: Run
     cluster: Cluster
     program: Program | None = None
     seen: Seen | None = None
-    onnx: OnnxBuild | None = None
-    jax: BuildArguments | None = None
+    onnx: Any = None
+    jax: Any = None
 
     @property
     def device(self) -> Device:

@@ -165,12 +165,15 @@ def test_launches_on_a_gpu() -> None:
     assert {"queue", "launch_latency", "launch_gap", "launch_call"} <= families
 
 
+CALLS = ("add", "mm", "linear", "linear_backward")
+
+
 def test_dtensors_cost_more_than_what_they_hold() -> None:
     timer = HostTimer("cpu", batches=3)
     host_dtensor.measure_dtensor(timer)
     assert not timer.failures
     found = {(s.name, s.variant): min(s.seconds) for s in timer.samples}
-    assert set(found) == {(n, v) for n in ("add", "mm") for v in ("plain", "dtensor")}
+    assert set(found) == {(n, v) for n in CALLS for v in ("plain", "dtensor")}
     assert found["add", "dtensor"] > found["add", "plain"]
     assert not torch.distributed.is_initialized()
 
