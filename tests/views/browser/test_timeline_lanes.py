@@ -24,12 +24,11 @@ def test_use_memory_phase_and_modules_stand_on_the_one_axis(pages, browse) -> No
     page, run = opened.page, data_of(pages["predicted"])["runs"][0]
     page.wait_for_selector(CANVAS)
     found = tracks(page)
-    # The memory's lane names its type, too: "Device memory (HBM3e)".
-    labels = [track["label"].partition(" (")[0] for track in found]
+    labels = [track["label"] for track in found]
     assert {
         "phase, modules",
         "Tensor cores",
-        "Device memory",
+        "Memory bandwidth",
         "L2 cache",
         "Power",
         "Memory held",
