@@ -71,16 +71,7 @@ def advise_command(
             help=Text("Size of an ONNX graph's dynamic axis: batch=8. May be repeated."),
         ),
     ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=Text(
-                "What runs an ONNX graph: onnxruntime, tensorrt, pytorch; on a CPU also openvino."
-            ),
-            show_default="onnxruntime",
-        ),
-    ] = None,
+    engine: given.GraphEngine = None,
     lengths: Annotated[
         str | None,
         typer.Option(

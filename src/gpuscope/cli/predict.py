@@ -54,16 +54,7 @@ def predict_command(
             ),
         ),
     ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=Text(
-                "What runs an ONNX graph: onnxruntime, tensorrt, pytorch; on a CPU also openvino."
-            ),
-            show_default="onnxruntime",
-        ),
-    ] = None,
+    engine: given.GraphEngine = None,
     sweep: Annotated[
         str | None,
         typer.Option(

@@ -14,6 +14,18 @@ if TYPE_CHECKING:
     from gpuscope.cli.results import Outputs
     from gpuscope.program.models.settings import WorkloadOptions
 
+GraphEngine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=Text(
+            "What runs an ONNX graph: onnxruntime, tensorrt, pytorch; on a CPU also openvino."
+        ),
+        show_default="onnxruntime",
+    ),
+]
+"""What executes an ONNX graph; None: the default."""
+
 WorkloadArgument = Annotated[
     str,
     typer.Argument(

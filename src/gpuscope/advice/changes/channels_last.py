@@ -39,21 +39,7 @@ class ChannelsLast(Change):
         if case.program is None:
             why = Text("A recording does not show the layout.")
             return Fit(False, why, relevant=False)
-        first, last = layouts(case.program)
-        if not first + last:
-            why = Text("There is no convolution over images.")
-            return Fit(False, why, relevant=False)
-        if not first:
-            return Fit(False, Text("It is channels-last already."))
-        return Fit(
-            True,
-            Text(
-                "{first} of {count} convolutions read images with channels first, and kernels on "
-                "tensor cores turn them around.",
-                first=first,
-                count=first + last,
-            ),
-        )
+        return images_fit(*layouts(case.program))
 
     def install(self, live: Live) -> None:
         """Turn filters once, and what each root module is given."""
@@ -82,6 +68,24 @@ class ChannelsLast(Change):
             line = f"{place.name} = {place.name}.to(memory_format=torch.{form})\n"
             found.append(after_statement(file, text, place.line, line, ("import torch",)))
         return tuple(e for e in found if e) or None
+
+
+def images_fit(first: int, last: int) -> Fit:
+    """Whether turning images pays, by how many convolutions read channels first, and last."""
+    if not first + last:
+        why = Text("There is no convolution over images.")
+        return Fit(False, why, relevant=False)
+    if not first:
+        return Fit(False, Text("It is channels-last already."))
+    return Fit(
+        True,
+        Text(
+            "{first} of {count} convolutions read images with channels first, and kernels on "
+            "tensor cores turn them around.",
+            first=first,
+            count=first + last,
+        ),
+    )
 
 
 def layouts(program: Program) -> tuple[int, int]:

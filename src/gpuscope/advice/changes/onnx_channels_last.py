@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuscope.advice.changes.channels_last import layouts
+from gpuscope.advice.changes.channels_last import images_fit, layouts
 from gpuscope.advice.doors import OnnxChange
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import ChangeCase, Fit
@@ -35,21 +35,8 @@ class GraphChannelsLast(OnnxChange):
         """It needs convolutions over images and an engine that does not choose."""
         if case.onnx is not None and case.onnx.engine.name == "tensorrt":
             return Fit(False, Text("TensorRT chooses layouts by itself."), relevant=False)
-        first, last = layouts(case.program) if case.program is not None else (0, 0)
-        if not first + last:
-            why = Text("There is no convolution over images.")
-            return Fit(False, why, relevant=False)
-        if not first:
-            return Fit(False, Text("It is channels-last already."))
-        return Fit(
-            True,
-            Text(
-                "{first} of {count} convolutions read images with channels first, and kernels on "
-                "tensor cores turn them around.",
-                first=first,
-                count=first + last,
-            ),
-        )
+        found = layouts(case.program) if case.program is not None else (0, 0)
+        return images_fit(*found)
 
     def changed(self, build: OnnxBuild) -> OnnxBuild:
         """Inputs come turned, filters are turned when the model is loaded."""
