@@ -257,7 +257,8 @@ def bench_host(out: Path) -> None:
         str(out / "bench"),
         "--quiet",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
+    found = (str(HERE.parent / "src"), os.environ.get("PYTHONPATH", ""))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, found))}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
         said = " ".join((done.stdout + done.stderr).replace("│", " ").split())

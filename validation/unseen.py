@@ -46,11 +46,23 @@ _NAMES = {
         sparse_experts adapters decode_eager character_cells translation""",
     "unseen_sciences": """graph small_graph radiance_field point_cloud policy q_learning table
         gaussian_process solver physics flows fourier_operator two_towers small_autoencoder""",
+    "fresh_images": """style_by_optimisation hourglass inception shuffled_channels
+        grouped_convolutions patch_convolutions boxes_without_anchors masked_patches
+        cross_correlation volumes codebook_of_patches joint_text_and_image splats adversarial
+        pooling_instead_of_attention parallel_resolutions words_in_pictures""",
+    "fresh_sequences": """windows_of_text random_features relative_distances latents_read_pixels
+        compressed_keys sloped_distances orthogonal_updates ternary_weights skipping_tokens
+        several_tokens_ahead late_interaction reranking patched_series vocoder sound_codes
+        sound_as_patches beams""",
+    "fresh_sciences": """pairs_of_residues forces_of_molecules turning_with_the_molecule weather
+        branch_and_trunk slopes_of_a_picture hashed_field learning_to_learn dreams
+        interest_of_a_shopper actions_as_a_language products_of_fields transport growing_cells
+        conserved_energy crowd_of_networks""",
 }
 INFERENCE = ("superresolution", "decode_eager")
 
 PROGRAMS: tuple[Entry, ...] = tuple(
-    Entry(name.replace("_", "-"), f"{module}.py:{name}", group=module.removeprefix("unseen_"))
+    Entry(name.replace("_", "-"), f"{module}.py:{name}", group=module.replace("unseen_", ""))
     for module, names in _NAMES.items()
     for name in names.split()
 )
@@ -110,7 +122,12 @@ def predict(names: list[str]) -> None:
 
 def chosen(names: list[str]) -> list[Entry]:
     """The programs named; all by default."""
-    return [e for e in PROGRAMS if not names or e.name in names]
+    return [e for e in PROGRAMS if not names or e.name in names or set_of(e) in names]
+
+
+def set_of(entry: Entry) -> str:
+    """"second" of the programs that were written after the first set had been looked at."""
+    return "second" if entry.group.startswith("fresh") else "first"
 
 
 # -- afterwards ---------------------------------------------------------------------------------
