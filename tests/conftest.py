@@ -7,7 +7,9 @@ import gc
 import json
 import os
 import signal
+import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,8 +45,24 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """From here on garbage is looked for, as usual."""
+    """From here on garbage is looked for, though seldom, as in a command."""
     gc.enable()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def moved() -> set[str]:
+    """Names of the tests that `slow.toml` moves to `make test-all`."""
+    kinds = tomllib.loads(Path(__file__).with_name("slow.toml").read_text("utf-8"))["moved"]
+    return {name for kind in kinds for name in kind["tests"]}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark them, before pytest leaves out what is marked."""
+    names = moved()
+    for item in items:
+        if item.nodeid in names or item.nodeid.partition("[")[0] in names:
+            item.add_marker(pytest.mark.slow)
 
 
 SEARCHED = 20_000

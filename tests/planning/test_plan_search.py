@@ -168,4 +168,4 @@ def test_a_missing_package_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(Simulator, "judge", judge)
     with pytest.raises(MissingPackageError, match="torch"):
-        search(asked())
+        search(asked(devices="2"))

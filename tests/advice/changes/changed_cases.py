@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+from sharing import Shared
+
 from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import plan
 from gpuscope.advice.types import ChangeCase
@@ -12,6 +14,8 @@ from gpuscope.api import predict, resolve_target
 from gpuscope.capturing import capture
 
 _numbers = itertools.count()
+
+_SHARED = Shared()
 
 
 def loaded(path: Path) -> Callable:
@@ -28,11 +32,17 @@ def case_of_file(path: Path) -> ChangeCase:
 
 
 def case_of(build: Callable, *names: str, on: str = "h200", file: str = "") -> ChangeCase:
-    """A build on a device, changed.
+    """A build on a device, changed; of equal builds that are no file's it is the same.
 
     Args:
         file: that the build is a function of, where that matters.
     """
+    if file:
+        return _made(build, names, on, file)
+    return _SHARED.of(build, (names, on), lambda: _made(build, names, on))
+
+
+def _made(build: Callable, names: tuple[str, ...], on: str, file: str = "") -> ChangeCase:
     live = Live(plan(names))
     try:
         program = capture(live.wrap(build))

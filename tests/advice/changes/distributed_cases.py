@@ -1,6 +1,7 @@
 """Small distributed builds, captured on two ranks or more with changes at work."""
 
 import torch
+from sharing import Shared
 from torch import nn
 
 from gpuscope.advice.changes.hooks.live import Live
@@ -9,9 +10,18 @@ from gpuscope.advice.types import ChangeCase
 from gpuscope.api import predict, resolve_target
 from gpuscope.program.world import RankPrograms
 
+_SHARED = Shared()
+
 
 def job_case(build, *names, on="2xh200"):
-    """A build on several devices, changed; the program is the first rank's."""
+    """A build on several devices, changed; the program is the first rank's.
+
+    Of equal builds it is the same.
+    """
+    return _SHARED.of(build, (names, on), lambda: _made(build, names, on))
+
+
+def _made(build, names, on):
     from gpuscope.capturing import capture_job
 
     live = Live(plan(names))
