@@ -126,7 +126,7 @@ def chosen(names: list[str]) -> list[Entry]:
 
 
 def set_of(entry: Entry) -> str:
-    """"second" of the programs that were written after the first set had been looked at."""
+    """ "second" of the programs that were written after the first set had been looked at."""
     return "second" if entry.group.startswith("fresh") else "first"
 
 
