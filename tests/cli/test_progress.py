@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gpuscope.cli import progress as module
-from gpuscope.cli.progress import progress
+from gpuscope.cli.progress import progress, showing
 
 
 def _log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
@@ -57,3 +57,14 @@ def test_every_text_is_a_line_where_asked_for(monkeypatch: pytest.MonkeyPatch) -
         say("one")
         say("two")
     assert [line.split()[-1] for line in log.getvalue().splitlines()] == ["one", "two"]
+
+
+def test_results_before_the_last_stay_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = _log(monkeypatch)
+    with showing(False) as shown:
+        shown.say("Predicting: compile …")
+        shown.keep("compile: 1.60 times as fast.")
+    assert log.getvalue().split(maxsplit=2)[1:] == ["s", "compile: 1.60 times as fast.\n"]
+    with showing(True) as shown:
+        shown.keep("nobody asked")
+    assert "nobody" not in log.getvalue()

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuscope import api
+from gpuscope.document.quantities import Number, Seconds
 from gpuscope.document.text import Text, plural, verbatim
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.models.settings import WorkloadOptions
 
 if TYPE_CHECKING:
-    from gpuscope.advice.results import Advice
+    from gpuscope.advice.results import Advice, Forecast
     from gpuscope.document.blocks import Explanation, Section
 
 __all__ = ["Advised", "Request", "advice_for", "list_changes"]
@@ -81,7 +82,7 @@ def advice_for(request: Request, quiet: bool, lang: str | None) -> Advised:
             stands cannot be captured.
     """
     _check(request)
-    from gpuscope.cli.progress import progress
+    from gpuscope.cli.progress import showing
     from gpuscope.document.text import render
     from gpuscope.views.i18n import choose_language
 
@@ -98,16 +99,34 @@ def advice_for(request: Request, quiet: bool, lang: str | None) -> Advised:
 
         check_name(request.target)
     spoken = choose_language(lang)
-    with progress(quiet) as shown:
+    with showing(quiet) as shown:
 
         def say(text: str) -> None:
-            shown(render(text, spoken))
+            shown.say(render(text, spoken))
+
+        def found(forecast: Forecast) -> None:
+            shown.keep(render(_line(forecast), spoken))
 
         if recorded:
             return Advised(_of_recording(request, say))
         if request.options.parallel is not None:
             return Advised(_of_plan(request, say))
-        return _of_workload(request, say)
+        return _of_workload(request, say, found)
+
+
+def _line(forecast: Forecast) -> Text:
+    """A forecast as a line that is read before all are known."""
+    if not forecast.names:
+        return Text("As it is: {step}", step=Seconds(forecast.step_time_s or 0.0))
+    name = ", ".join(forecast.names)
+    if forecast.speedup is None:
+        return Text("{name}: {why}", name=name, why=forecast.why)
+    return Text(
+        "{name}: {gain} times as fast. {why}",
+        name=name,
+        gain=Number(forecast.speedup, ".2f"),
+        why=forecast.why,
+    )
 
 
 def _of_plan(request: Request, say: Any) -> Explanation:
@@ -254,7 +273,7 @@ def _of_recording(request: Request, say: Any) -> Explanation:
     return recorded_advice(advice)
 
 
-def _of_workload(request: Request, say: Any) -> Advised:
+def _of_workload(request: Request, say: Any, found: Any) -> Advised:
     from gpuscope.advice.forecast.advise import advise
     from gpuscope.advice.forecast.explanation import explained
     from gpuscope.advice.forecast.workers import processes_here
@@ -276,6 +295,7 @@ def _of_workload(request: Request, say: Any) -> Advised:
         only=request.only,
         without=request.without,
         on_progress=say,
+        on_forecast=found,
         processes=processes_here(),
         save=request.save,
     )

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuscope.cli import language_of
@@ -24,9 +25,29 @@ AGAIN_S = 10.0
 """And again, as long as nothing new is said."""
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is going on, and results that come before the last.
+
+    Attributes:
+        say: shows what is done now, in place of what was shown.
+        keep: writes a line that stays.
+    """
+
+    say: Say
+    keep: Say
+
+
 @contextmanager
 def progress(quiet: bool, *, lines: bool = False) -> Iterator[Say]:
-    """Show a spinner while the block runs; the yielded function changes its text.
+    """`showing`, for what has nothing to tell before it ends."""
+    with showing(quiet, lines=lines) as shown:
+        yield shown.say
+
+
+@contextmanager
+def showing(quiet: bool, *, lines: bool = False) -> Iterator[Progress]:
+    """Show a spinner while the block runs; what is yielded changes its text.
 
     Where the standard error is no terminal (a log, a pipe) it writes lines, each with the seconds
     until then: what goes on after a second and a half, and every ten seconds; or with `lines` (what
@@ -36,16 +57,17 @@ def progress(quiet: bool, *, lines: bool = False) -> Iterator[Say]:
     """
     with redirect_stdout(sys.stderr):
         if quiet:
-            yield lambda text: None
+            yield Progress(lambda text: None, lambda text: None)
             return
         if not sys.stderr.isatty():
             with _Log(lines) as log:
-                yield log.say
+                yield Progress(log.say, log.keep)
             return
         from gpuscope.views.terminal import make_console
 
-        with make_console(stderr=True).status("", spinner="dots") as status:
-            yield lambda text: status.update(text)
+        console = make_console(stderr=True)
+        with console.status("", spinner="dots") as status:
+            yield Progress(status.update, lambda text: console.print(text, markup=False))
 
 
 class _Log:
@@ -69,15 +91,16 @@ class _Log:
         """Something else is done now."""
         self._text = text
         if self._each:
-            self._write()
+            self.keep(text)
 
-    def _write(self) -> None:
-        note(f"{time.monotonic() - self._began:4.0f} s  {self._text}", False)
+    def keep(self, text: str) -> None:
+        """A line, with the seconds until now."""
+        note(f"{time.monotonic() - self._began:4.0f} s  {text}", False)
 
     def _go_on(self) -> None:
         wait_s = FIRST_S
         while not self._over.wait(wait_s):
-            self._write()
+            self.keep(self._text)
             wait_s = AGAIN_S
 
 

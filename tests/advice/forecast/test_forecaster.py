@@ -155,3 +155,15 @@ def test_another_process_begins_with_the_workload_of_the_first(forecaster):
         forecaster._take(("half",), (found, packed))
         assert forecaster._programs.of(("half",)).ops == other._programs.of(("half",)).ops
         assert other.answer(("crashes",))[1] is None
+
+
+def test_each_is_told_once_it_is_known_and_combinations_are_not():
+    told = []
+    with known(*ALL):
+        own = Forecaster(build, found=told.append)
+        own.forecast(())
+        own.forecast(("tf",))
+        own.forecast(("tf",))
+        own.forecast(("tf", "twice"), interval=False)
+    assert [each.names for each in told] == [(), ("tf",)]
+    assert told[1].low is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuscope import api
 from gpuscope.advice.doors import CALLED
 from gpuscope.advice.forecast.combinations import advice_of
-from gpuscope.advice.forecast.forecaster import Forecaster
+from gpuscope.advice.forecast.forecaster import Forecaster, Found
 from gpuscope.advice.forecast.saving import keep_advice
 from gpuscope.advice.registry import changes, find
 from gpuscope.advice.results import Advice, Objective
@@ -34,13 +34,15 @@ def advise(
     only: Collection[str] = (),
     without: Collection[str] = (),
     on_progress: Say = lambda text: None,
+    on_forecast: Found = lambda forecast: None,
     processes: int = 1,
     save: str | Path | None = None,
 ) -> Advice:
     """What to change in a workload, in order, and what not; predicted, nothing is run.
 
     Args:
-        workload, on, options, calibration, objective, on_progress, processes: see `Forecaster`.
+        workload, on, options, calibration, objective, processes: see `Forecaster`.
+        on_progress, on_forecast: its `say` and `found`.
         allow: numerics that are not tried unless asked for: fp8, int8, int4, recipe.
         only: consider these changes alone; () for all.
         without: leave these out.
@@ -60,6 +62,7 @@ def advise(
         calibration=calibration,
         objective=objective,
         say=on_progress,
+        found=on_forecast,
         processes=processes,
     ) as forecaster:
         names = [change.name for change in changes() if change.door == forecaster.door]

@@ -67,12 +67,11 @@ def advice_of(
     check_names(allow, only, without)
     wanted = [n for n in names if (not only or n in only) and n not in without]
     forecaster.expect(len(wanted) // 3)  # of those known about a third fit a workload
-    case = forecaster.case
+    case, start = forecaster.case, forecaster.forecast(())
     fits = {name: forecaster.fit(name) for name in wanted}
     able = [name for name in wanted if fits[name].applies]
     forecaster.prepare([(name,) for name in able])
     singles = [forecaster.forecast((name,)) for name in able]
-    start = forecaster.forecast(())
     singles.sort(key=lambda f: (_ORDER.index(f.effect), -_score(forecaster, f, start)[0], f.names))
     asked = (*allow, *only)
     free = [f for f in singles if f.effect != "fails" and allowed(f.names[0], case, asked)]

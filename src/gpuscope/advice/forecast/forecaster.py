@@ -40,6 +40,7 @@ NOISE = 0.01
 """Gains and losses below this share are called little: nobody would notice them."""
 
 Say = Callable[[str], None]
+Found = Callable[[Forecast], None]
 Names = frozenset[str]
 
 
@@ -68,6 +69,7 @@ class Forecaster:
         objective: what "better" means: time, memory, energy, or cost (time × price, so on one
             machine the same as time).
         say: told what is being done.
+        found: given each forecast of one change (first of none: as it is) once it is known.
         processes: how many `prepare` may use, for a workload given by name. Others are started
             afresh, so a script that asks for more than one needs `if __name__ == "__main__":`.
 
@@ -85,6 +87,7 @@ class Forecaster:
         calibration: api.Own | None = None,
         objective: Objective = "time",
         say: Say = lambda text: None,
+        found: Found = lambda forecast: None,
         processes: int = 1,
     ) -> None:
         if objective not in ("time", "memory", "energy", "cost"):
@@ -99,7 +102,7 @@ class Forecaster:
         self.constants = api.resolve_calibration(on, calibration) or calibration_for(
             self.cluster.device
         )
-        self._say = say
+        self._say, self._found = say, found
         self._programs = ChangedPrograms(workload, self.cluster, options)
         self._forecasts: dict[Names, Forecast] = {}
         self._costs: dict[Names, Costs] = {}
@@ -219,7 +222,7 @@ class Forecaster:
         from gpuscope.kept import form
 
         forecast, packed = answer
-        self._forecasts[frozenset(names)] = forecast
+        self._note(frozenset(names), forecast)
         if packed is not None:
             self._programs.take(names, form.unpacked(packed))
 
@@ -263,11 +266,16 @@ class Forecaster:
             case = self.case
             if chosen:
                 self._say(Text("Predicting: {c} …", c=", ".join(c.name for c in chosen)))
-            self._forecasts[key] = self._made(chosen, case, interval)
+            self._note(key, self._made(chosen, case, interval))
         found = self._forecasts[key]
         if interval and found.low is None and found.run is not None:
             self._forecasts[key] = self._with_interval(found, found.run)
         return self._forecasts[key]
+
+    def _note(self, key: Names, forecast: Forecast) -> None:
+        self._forecasts[key] = forecast
+        if len(key) < 2:
+            self._found(forecast)
 
     def _made(self, chosen: tuple[Change, ...], case: ChangeCase, interval: bool) -> Forecast:
         names = tuple(change.name for change in chosen)
