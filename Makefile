@@ -22,7 +22,7 @@ $(VENV)-demo/.ready: pyproject.toml constraints.txt
 
 demo: $(DEMO)/.ready
 	mkdir -p demo
-	$(DEMO)/bin/gpuscope predict gpt2 --task train --batch 8 --seq 1024 --on h200 \
+	$(DEMO)/bin/gpuscope predict gpt2 --task train --batch 8 --seq 1024 --from-host --on h200 \
 	  --report demo/gpt2-on-h200.html --trace demo/gpt2-on-h200.json.gz
 	$(DEMO)/bin/gpuscope explain matmul 8192 50257 768 --on h200 --quiet --report demo/matmul.html
 	$(DEMO)/bin/gpuscope learn --quiet --report demo/learn.html

@@ -28,7 +28,7 @@ WIDTH, SHOWN, MARGIN = 1240, 1000, 24
 
 def main() -> None:
     """Write report.png beside this file."""
-    run = gs.predict(MODEL, on=ON)
+    run = gs.predict(MODEL, on=ON, options=gs.WorkloadOptions(from_host=True))
     facts = PngInfo()
     facts.add_text("gpuscope", json.dumps({name: getattr(run, name) for name in FACTS}))
     with tempfile.TemporaryDirectory() as folder:

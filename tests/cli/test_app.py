@@ -25,6 +25,7 @@ OPTIONS = [
     "--optimizer",
     "--compile",
     "--checkpointing",
+    "--from-host",
     "--image",
     "--context",
     "--layers",

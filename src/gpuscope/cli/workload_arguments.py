@@ -83,6 +83,13 @@ CompileMode = Annotated[
 Checkpointing = Annotated[
     bool, typer.Option("--checkpointing", help=Text("Recompute activations in the backward pass."))
 ]
+FromHost = Annotated[
+    bool,
+    typer.Option(
+        "--from-host",
+        help=Text("A built-in model's batch comes from the host each step, its result goes back."),
+    ),
+]
 Image = Annotated[int | None, typer.Option(help=Text("Pixels of an image's side."))]
 Context = Annotated[
     int | None, typer.Option(help=Text("Tokens in the key-value cache before a decode step."))
@@ -144,6 +151,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "optimizer": (Optimizer, None),
     "compile_mode": (CompileMode, None),
     "checkpointing": (Checkpointing, False),
+    "from_host": (FromHost, False),
     "image": (Image, None),
     "context": (Context, None),
     "layers": (Layers, None),

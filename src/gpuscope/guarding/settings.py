@@ -43,6 +43,7 @@ _OPTIONS: Mapping[str, type] = MappingProxyType(
         "optimizer": str,
         "compile": str,
         "checkpointing": bool,
+        "from_host": bool,
         "image": int,
         "context": int,
         "layers": int,

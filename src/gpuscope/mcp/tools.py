@@ -308,7 +308,8 @@ class Tools:
 
 _OPTIONS = (
     "task", "batch", "seq", "context", "image", "layers", "dtype", "attention", "optimizer",
-    "compile", "checkpointing", "arguments", "module", "step",
+    "compile", "checkpointing", "from_host", "arguments", "module",
+    "step",
 )  # fmt: skip
 
 

@@ -412,6 +412,8 @@ def _title(model: Model, settings: Settings) -> str:
         parts.append(f"{settings.attention} attention")
     if settings.checkpointing:
         parts.append("checkpointing")
+    if settings.from_host:
+        parts.append("input from the host")
     if settings.compile:
         parts.append(f"compiled ({settings.compile})")
     if settings.replicas > 1:

@@ -88,6 +88,8 @@ class WorkloadOptions:
         tuning: how a decoder is fine-tuned, a micro-batch being `batch`; None: it is trained.
         rows: what rows of `seq` tokens are like where examples differ in length (see `packed`);
             None: every example fills one.
+        from_host: each step's batch is copied from pinned memory of the host, and what the step
+            gives goes back there; else the batch lies on the device.
         replicas: devices of a job and of each of its nodes, on which training without `parallel` is
             data parallel: a copy of the model each, gradients summed (DDP); None: one device.
         arguments: of a whole script.
@@ -117,6 +119,7 @@ class WorkloadOptions:
     parallel: ParallelOptions | None = None
     tuning: FineTuning | None = None
     rows: Rows | None = None
+    from_host: bool = False
     replicas: tuple[int, int] | None = None
     arguments: tuple[str, ...] = ()
     allow_writes: bool = False
@@ -229,6 +232,7 @@ class Settings:
     replicas: int = 1
     tuning: FineTuning | None = None
     rows: Rows | None = None
+    from_host: bool = False
 
     @property
     def weight_dtype(self) -> str:

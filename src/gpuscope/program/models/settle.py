@@ -68,6 +68,7 @@ def settle(model: Model, options: WorkloadOptions) -> Settings:
         replicas=_replicas(options) if task == "train" else 1,
         tuning=_tuning(model, task, options),
         rows=_rows(model, task, dtype, options),
+        from_host=_from_host(options),
     )
 
 
@@ -154,6 +155,21 @@ def _rows(model: Model, task: str, dtype: str, options: WorkloadOptions) -> Rows
             Text("Type: --packing mask"),
         )
     return rows
+
+
+def _from_host(options: WorkloadOptions) -> bool:
+    """Whether the batch comes from the host, where there is a way from there to a device.
+
+    Raises:
+        InvalidValueError: the step runs on the host, or is split over a job's ranks.
+    """
+    if options.from_host and (options.parallel is not None or options.device != "cuda"):
+        raise InvalidValueError(
+            Text("Input from the host does not go with this workload."),
+            Text("It is copied to one device; a step on the host has it, a job's ranks make it."),
+            Text("Leave out --from-host."),
+        )
+    return options.from_host
 
 
 def _cannot(model: Model, task: str, what: Text, next_step: Text) -> InvalidValueError:

@@ -64,7 +64,7 @@ def build_denoiser(
             predicted = net(noisy, levels, given)[:, :_LATENT_CHANNELS]
             return F.mse_loss(predicted.float(), noise.float())
 
-        return train_step(network, loss_of, settings)
+        return train_step(network, loss_of, settings, [latents, given])
     given = condition(2 * settings.batch)
     levels = torch.full((2 * settings.batch,), 500, device=settings.device)
 
@@ -77,4 +77,4 @@ def build_denoiser(
         moved: torch.Tensor = after.sqrt() * clean + (1.0 - after).sqrt() * noise
         return moved
 
-    return inference_step(network, denoise, settings)
+    return inference_step(network, denoise, settings, [latents, given])

@@ -14,7 +14,7 @@ from gpuscope.program.models.building.caches import (
     probed_shapes,
 )
 from gpuscope.program.models.building.precision import torch_dtype
-from gpuscope.program.models.building.steps import inference_step, train_step
+from gpuscope.program.models.building.steps import fed, inference_step, train_step
 from gpuscope.program.models.building.transformers_models import make_model
 from gpuscope.program.models.settings import Settings
 from gpuscope.program.models.transformers_spec import TransformersSpec
@@ -36,19 +36,19 @@ def build_causal(spec: TransformersSpec, settings: Settings) -> Step:
     if settings.task == "train":
         from gpuscope.program.models.building.packing import batch_loss
 
-        loss = batch_loss(model, settings)
+        loss, batch = batch_loss(model, settings)
         if settings.tuning is None:
-            return train_step(model, loss, settings)
+            return train_step(model, loss, settings, batch)
         from gpuscope.program.models.building.tuning import tuning_step
 
-        return tuning_step(model, loss, settings)
+        return fed(tuning_step(model, loss, settings), batch, settings)
     tokens = random_tokens(vocabulary, (settings.batch, settings.seq), settings)
 
     def prefill(net: Any) -> torch.Tensor:
         logits: torch.Tensor = net(input_ids=tokens, use_cache=True, logits_to_keep=1).logits
         return logits[:, -1].argmax(-1)
 
-    return inference_step(model, prefill, settings)
+    return inference_step(model, prefill, settings, [tokens])
 
 
 def _decode(spec: TransformersSpec, model: Any, settings: Settings) -> Step:
@@ -67,7 +67,7 @@ def _decode(spec: TransformersSpec, model: Any, settings: Settings) -> Step:
         steady.rewind()
         return chosen
 
-    return inference_step(model, next_token, settings)
+    return inference_step(model, next_token, settings, [token])
 
 
 def build_encoder(spec: TransformersSpec, settings: Settings) -> Step:
@@ -76,13 +76,15 @@ def build_encoder(spec: TransformersSpec, settings: Settings) -> Step:
     shape = (settings.batch, settings.seq)
     tokens = random_tokens(model.config.vocab_size, shape, settings)
     if settings.task == "train":
-        return train_step(model, lambda net: net(input_ids=tokens, labels=tokens).loss, settings)
+        return train_step(
+            model, lambda net: net(input_ids=tokens, labels=tokens).loss, settings, [tokens]
+        )
 
     def forward(net: Any) -> torch.Tensor:
         logits: torch.Tensor = net(input_ids=tokens).logits
         return logits
 
-    return inference_step(model, forward, settings)
+    return inference_step(model, forward, settings, [tokens])
 
 
 def build_image_classifier(spec: TransformersSpec, settings: Settings) -> Step:
@@ -98,13 +100,18 @@ def build_image_classifier(spec: TransformersSpec, settings: Settings) -> Step:
     )
     if settings.task == "train":
         labels = random_tokens(model.config.num_labels, (settings.batch,), settings)
-        return train_step(model, lambda net: net(pixel_values=images, labels=labels).loss, settings)
+        return train_step(
+            model,
+            lambda net: net(pixel_values=images, labels=labels).loss,
+            settings,
+            [images, labels],
+        )
 
     def forward(net: Any) -> torch.Tensor:
         logits: torch.Tensor = net(pixel_values=images).logits
         return logits
 
-    return inference_step(model, forward, settings)
+    return inference_step(model, forward, settings, [images])
 
 
 BUILDERS: Mapping[str, Callable[[TransformersSpec, Settings], Step]] = {

@@ -22,12 +22,17 @@ from gpuscope.program.models.settings import Settings
 _NAME = "gpuscope_varlen"
 
 
-def batch_loss(model: Any, settings: Settings) -> Callable[[nn.Module], torch.Tensor]:
+def batch_loss(
+    model: Any, settings: Settings
+) -> tuple[Callable[[nn.Module], torch.Tensor], list[torch.Tensor]]:
     """What gives the loss of a micro-batch of `settings.batch` rows of `settings.seq` tokens.
 
     Args:
         model: from `transformers`, a decoder; with flash attention it is changed.
         settings: with `rows`, or every example fills one.
+
+    Returns:
+        The loss of a model, and the tensors of the micro-batch.
     """
     rows, seq, device = settings.batch, settings.seq, settings.device
     laid = settings.rows
@@ -50,7 +55,7 @@ def batch_loss(model: Any, settings: Settings) -> Callable[[nn.Module], torch.Te
         found: torch.Tensor = net(**given).loss
         return found
 
-    return loss
+    return loss, [tokens]
 
 
 def _mask(places: torch.Tensor, starts: torch.Tensor | None) -> torch.Tensor:

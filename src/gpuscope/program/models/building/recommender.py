@@ -38,10 +38,11 @@ def build_recommender(
             network,
             lambda net: F.binary_cross_entropy_with_logits(net(dense, indices, offsets), clicks),
             settings,
+            [dense, *indices, clicks],
         )
 
     def score(net: nn.Module) -> torch.Tensor:
         logits: torch.Tensor = net(dense, indices, offsets)
         return logits.sigmoid()
 
-    return inference_step(network, score, settings)
+    return inference_step(network, score, settings, [dense, *indices])

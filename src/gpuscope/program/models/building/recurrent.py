@@ -51,5 +51,6 @@ def build_language_model(
             network,
             lambda net: F.cross_entropy(read(net).view(-1, vocabulary), following.view(-1)),
             settings,
+            [words, following],
         )
-    return inference_step(network, read, settings)
+    return inference_step(network, read, settings, [words])

@@ -51,14 +51,17 @@ def _whole(model: Any, inputs: dict[str, torch.Tensor], target: int, settings: S
     tokens = torch.randint(0, model.config.vocab_size, shape, device=settings.device)
     if settings.task == "train":
         return train_step(
-            model, lambda net: net(**inputs, labels=tokens, use_cache=False).loss, settings
+            model,
+            lambda net: net(**inputs, labels=tokens, use_cache=False).loss,
+            settings,
+            [*inputs.values(), tokens],
         )
 
     def prefill(net: Any) -> torch.Tensor:
         logits: torch.Tensor = net(**inputs, decoder_input_ids=tokens, use_cache=True).logits
         return logits[:, -1].argmax(-1)
 
-    return inference_step(model, prefill, settings)
+    return inference_step(model, prefill, settings, [*inputs.values(), tokens])
 
 
 def _decode(model: Any, settings: Settings, encoder_tokens: int) -> Step:
@@ -87,7 +90,7 @@ def _decode(model: Any, settings: Settings, encoder_tokens: int) -> Step:
         steady.rewind()
         return chosen
 
-    return inference_step(model, next_token, settings)
+    return inference_step(model, next_token, settings, [token])
 
 
 BUILDERS: Mapping[str, Callable[[TransformersSpec, Settings], Step]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import nn
@@ -43,15 +43,41 @@ def recompute(blocks: Iterable[nn.Module]) -> None:
         block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
 
 
+def fed(
+    step: Callable[[], torch.Tensor], batch: Sequence[torch.Tensor], settings: Settings
+) -> Callable[[], torch.Tensor]:
+    """The step, its batch copied from pinned memory of the host, its result copied back, if asked.
+
+    Args:
+        step: reads the tensors of `batch` anew each time.
+        batch: on the device; they are written in place, as a step in a CUDA graph needs it.
+        settings: with `from_host`, or nothing is copied.
+    """
+    if not settings.from_host:
+        return step
+    pinned = [tensor.cpu().pin_memory() for tensor in batch]
+
+    def whole() -> torch.Tensor:
+        for tensor, source in zip(batch, pinned, strict=True):
+            tensor.copy_(source, non_blocking=True)
+        return step().detach().cpu()
+
+    return whole
+
+
 def train_step(
-    model: nn.Module, loss_of: Forward, settings: Settings
+    model: nn.Module,
+    loss_of: Forward,
+    settings: Settings,
+    batch: Sequence[torch.Tensor] = (),
 ) -> Callable[[], torch.Tensor]:
     """One step of training.
 
     Args:
         model: in training mode, on the device.
         loss_of: runs the (perhaps compiled) model on the batch and gives the scalar loss.
-        settings: optimizer, autocast, compilation.
+        settings: optimizer, autocast, compilation, where the batch comes from.
+        batch: tensors that `loss_of` reads and that a loader would give.
 
     Returns:
         A step that clears gradients, runs forward and backward, updates, and gives the loss.
@@ -80,18 +106,22 @@ def train_step(
         scaler.update()
         return loss
 
-    return step if scaler is None else scaled_step
+    return fed(step if scaler is None else scaled_step, batch, settings)
 
 
 def inference_step(
-    model: nn.Module, output_of: Forward, settings: Settings
+    model: nn.Module,
+    output_of: Forward,
+    settings: Settings,
+    batch: Sequence[torch.Tensor] = (),
 ) -> Callable[[], torch.Tensor]:
     """One forward pass without gradients.
 
     Args:
         model: in evaluation mode, on the device.
         output_of: runs the (perhaps compiled) model on the batch and gives what the user wants.
-        settings: autocast, compilation.
+        settings: autocast, compilation, where the input comes from.
+        batch: tensors that `output_of` reads and that a user would give.
     """
     network = compiled(model, settings)
 
@@ -100,4 +130,4 @@ def inference_step(
         with autocast(settings), attention_backend(settings):
             return output_of(network)
 
-    return step
+    return fed(step, batch, settings)

@@ -57,10 +57,12 @@ def build_classifier(
     )
     if settings.task == "train":
         labels = torch.randint(0, classes, (settings.batch,), device=settings.device)
-        return train_step(network, lambda net: F.cross_entropy(net(images), labels), settings)
+        return train_step(
+            network, lambda net: F.cross_entropy(net(images), labels), settings, [images, labels]
+        )
 
     def forward(net: nn.Module) -> torch.Tensor:
         scores: torch.Tensor = net(images)
         return scores
 
-    return inference_step(network, forward, settings)
+    return inference_step(network, forward, settings, [images])
