@@ -75,7 +75,7 @@ def test_the_picture_shows_what_is_predicted_today() -> None:
     pytest.importorskip("torch")
     with image.open(ROOT / "docs" / "pictures" / "report.png") as picture:
         shown = json.loads(picture.text["gpuscope"])
-    run = gs.predict("gpt2", on="h200")
+    run = gs.predict("gpt2", on="h200", options=gs.WorkloadOptions(from_host=True))
     assert (run.name, run.target) == (shown.pop("name"), shown.pop("target"))
     for name, figure in shown.items():
         assert getattr(run, name) == pytest.approx(figure, rel=TOLERANCE)

@@ -26,9 +26,17 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 @dataclass
 class Opened:
-    """A page in the browser, with all that it said and asked for."""
+    """A page in the browser, with all that it said and asked for.
+
+    Attributes:
+        page: Playwright's.
+        ready_s: what the page's thread worked until it was there; others' work is not in it.
+        errors: what it said on its console.
+        requests: addresses that it asked for.
+    """
 
     page: object
+    ready_s: float = 0.0
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -68,13 +76,23 @@ def browse(chromium) -> Iterator[Callable[..., Opened]]:
         page.on("console", lambda m: opened.errors.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda e: opened.errors.append(str(e)))
         page.on("request", lambda r: opened.requests.append(r.url))
+        session = context.new_cdp_session(page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.goto(path.as_uri() + (f"#{anchor}" if anchor else ""))
         page.wait_for_selector("html[data-ready]")
+        opened.ready_s = worked_s(session)
+        session.detach()
         return opened
 
     yield open_page
     for context in contexts:
         context.close()
+
+
+def worked_s(session) -> float:
+    """Time that a page's thread worked since its `Performance.enable`."""
+    found = session.send("Performance.getMetrics")["metrics"]
+    return next(each["value"] for each in found if each["name"] == "TaskDuration")
 
 
 @dataclass(frozen=True)

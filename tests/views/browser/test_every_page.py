@@ -7,7 +7,7 @@ import re
 import pytest
 from browser_pages import PAGE_NAMES
 
-from gpuscope.views.html import PAGE_VERSION
+from gpuscope.views.html import PAGE_VERSION, embedded, read_embedded
 
 pytestmark = pytest.mark.slow
 
@@ -17,21 +17,32 @@ OPENS_WITHIN_S = 2.0
 @pytest.mark.parametrize("name", PAGE_NAMES)
 def test_it_opens_at_once_without_errors_and_without_a_network(name, pages, browse) -> None:
     opened = browse(pages[name])
-    ready_ms = opened.page.evaluate("performance.now()")
     scroll_through(opened.page)
     assert opened.errors == []
     assert opened.requests == [pages[name].as_uri()]
-    assert ready_ms < OPENS_WITHIN_S * 1e3
+    assert opened.ready_s < OPENS_WITHIN_S
     assert pages[name].stat().st_size <= 2.5e6
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    ("lang", "width", "dark"),
+    [
+        ("en", 1440, False),
+        ("en", 1440, True),
+        ("zh", 1440, True),
+        ("en", 390, True),
+        ("zh", 390, False),
+    ],
+)
 @pytest.mark.parametrize("name", PAGE_NAMES)
-def test_nothing_stands_in_anyone_s_way(name, dark, pages, browse) -> None:
-    """The axe rules for accessibility, with everything drawn."""
+def test_nothing_stands_in_anyone_s_way(name, lang, width, dark, pages, browse) -> None:
+    """The axe rules for accessibility, with everything drawn, at a moment where there is one."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = browse(pages[name], dark=dark).page
+    page = browse(pages[name], width=width, dark=dark).page
+    if lang == "zh":
+        page.click("#language")
     scroll_through(page)
+    page.evaluate("(({ cursor } = {}) => cursor?.set(cursor.high / 2))(window.play)")
     found = axe.run(page)
     assert found.violations_count == 0, found.generate_report()
 
@@ -87,14 +98,12 @@ def test_it_prints(name, pages, browse, tmp_path) -> None:
 
 def test_what_cannot_be_read_says_so_in_both_languages(pages, browse, tmp_path) -> None:
     whole = pages["explanation"].read_text("utf-8")
+    before, data, after = re.split(r'(?<=id="data">)(.*?)(?=</script>)', whole, maxsplit=1)
     newer = tmp_path / "newer.html"
-    newer.write_text(
-        whole.replace(f'"version":{PAGE_VERSION},"lang"', '"version":99,"lang"', 1), "utf-8"
-    )
+    content = read_embedded(data) | {"version": PAGE_VERSION + 1}
+    newer.write_text(before + embedded(content) + after, "utf-8")
     broken = tmp_path / "broken.html"
-    start = whole.index('id="data">') + len('id="data">')
-    end = whole[whole.index("</body>") :]
-    broken.write_text(whole[: start + 5000] + "</script>" + end, "utf-8")
+    broken.write_text(before + data[:5000] + after, "utf-8")
     for path, english in ((newer, "newer gpuscope"), (broken, "cut off or damaged")):
         page = browse(path).page
         told = page.inner_text("main")

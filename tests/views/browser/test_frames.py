@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 from test_report_page import many_events
 
+from conftest import worked_s
 from gpuscope.views.html import write_report
 
 pytestmark = pytest.mark.slow
@@ -55,11 +56,6 @@ def frames_ms(page, move: str) -> list[float]:
         spent.append(worked_s(chromium))
     chromium.detach()
     return [1e3 * (b - a) for a, b in pairwise(spent)]
-
-
-def worked_s(chromium) -> float:
-    found = chromium.send("Performance.getMetrics")["metrics"]
-    return next(each["value"] for each in found if each["name"] == "TaskDuration")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 // A live figure: sliders, what follows from them, and the curve over one of them.
 
 import type { Cell, ExplorerBlock, Output, Slider } from "../core/document";
-import { chart } from "../core/chart";
+import { type Chart, chart } from "../core/chart";
 import { h } from "../core/dom";
 import { cell, quantity } from "../core/format";
 import { said, t } from "../core/language";
@@ -22,7 +22,8 @@ export function explorer(block: ExplorerBlock): HTMLElement {
   const unitOf = plotted[0]?.unit ?? "";
   const drawn = plotted.filter((output) => output.unit === unitOf);
   const numeric = axisAt >= 0 && (block.sliders[axisAt] as Slider).values.every((v) => typeof v === "number");
-  const picture = numeric && drawn.length ? chart({ height: 280, label: said(block.title), option: () => curveOption(block, drawn, at, axisAt) }) : null;
+  let picture: Chart | null = null; // where nothing is drawn late, it draws before it is named
+  if (numeric && drawn.length) picture = chart({ height: 280, label: said(block.title), option: () => curveOption(block, drawn, at, axisAt, picture?.element.clientWidth ?? 0), sized: () => picture?.redraw() });
   const results = h("dl", { class: "results", "aria-live": "polite" });
   const reading = h("p", { class: "reading", "aria-live": "polite" });
   const update = () => {
@@ -72,7 +73,7 @@ export function filled(block: ExplorerBlock, at: readonly number[], index: numbe
   return said(block.reading).replace(/\{(\w+)\}/g, (whole, key: string) => values.get(key) ?? whole);
 }
 
-function curveOption(block: ExplorerBlock, drawn: Output[], at: number[], axisAt: number): ReturnType<typeof linesOption> {
+function curveOption(block: ExplorerBlock, drawn: Output[], at: number[], axisAt: number, width: number): ReturnType<typeof linesOption> {
   const slider = block.sliders[axisAt] as Slider;
   const x = slider.values as number[];
   const along = (values: readonly (number | string | object | null)[]) => x.map((_, i) => {
@@ -89,5 +90,5 @@ function curveOption(block: ExplorerBlock, drawn: Output[], at: number[], axisAt
       return { label: output.label, x, y: along(output.values), shape: "line", role: output.role, low: whole ? (low as number[]) : [], high: whole ? (high as number[]) : [] };
     }),
     marks: [{ label: { en: "", zh: "" }, x: here, y: along((drawn[0] as Output).values)[at[axisAt] as number] ?? null, role: "bad" }],
-  });
+  }, width);
 }

@@ -21,16 +21,19 @@ export const missing = (value: Maybe): value is null | undefined => value === nu
 
 const writers = new Map<string, Intl.NumberFormat>();
 
-// Ties go to the even digit, as in Python.
-function writer(key: string, options: Intl.NumberFormatOptions): Intl.NumberFormat {
+/** Decimals that hold what a tie needs: 0.15 is a little less than that, and no tie. */
+const EXACT = 60;
+
+/** As in Python: of what the number really is, not of its shortest name; ties go to the even digit. */
+function written(value: number, key: string, options: Intl.NumberFormatOptions): string {
   const known = writers.get(key) ?? new Intl.NumberFormat("en-US", { ...options, roundingMode: "halfEven" } as Intl.NumberFormatOptions);
   writers.set(key, known);
-  return known;
+  return known.format(value.toFixed(EXACT) as Intl.StringNumericLiteral);
 }
 
 /** A number with so many places, thousands separated unless told otherwise. */
 export const fixed = (value: number, places = 0, useGrouping = true): string =>
-  writer(`${places}${useGrouping}`, { minimumFractionDigits: places, maximumFractionDigits: places, useGrouping }).format(value);
+  written(value, `${places}${useGrouping}`, { minimumFractionDigits: places, maximumFractionDigits: places, useGrouping });
 
 const rounded = (value: number): number => Number(value.toPrecision(3));
 
@@ -81,7 +84,7 @@ export const wholePercent = (value: Maybe): string => shown(value, (v) => {
   const perCent = v * 100, size = Math.abs(perCent);
   if (size > 0 && size < 0.00995) return v > 0 ? "< 0.01 %" : "> -0.01 %";
   if (size >= 9.95 || size === 0) return `${fixed(perCent, 0, false)} %`;
-  return `${writer("two", { maximumSignificantDigits: 2 }).format(perCent)} %`;
+  return `${written(perCent, "two", { maximumSignificantDigits: 2 })} %`;
 });
 
 export const money = (usd: Maybe): string => shown(usd, (v) => {

@@ -33,7 +33,7 @@ function wideLayout(width: number, linked: boolean): Layout {
   const pipes: Pipe[] = [
     { way: "l2", x1: centre, y1: units.y + units.height, x2: centre, y2: l2.y, text: { x: centre + 24, y: units.y + units.height + 26, anchor: "start" } },
     { way: "memory", x1: centre, y1: l2.y + l2.height, x2: centre, y2: memory.y, text: { x: centre + 24, y: l2.y + l2.height + 26, anchor: "start" } },
-    { way: "h2d", x1: host.x + host.width, y1: middle - 20, x2: l2.x, y2: middle - 20, text: { x: (host.x + host.width + left) / 2, y: middle - 66, anchor: "middle" } },
+    { way: "h2d", x1: host.x + host.width, y1: middle - 20, x2: l2.x, y2: middle - 20, text: { x: (host.x + host.width + left) / 2, y: middle - 72, anchor: "middle" } },
     { way: "d2h", x1: host.x + host.width, y1: middle + 20, x2: l2.x, y2: middle + 20, text: { x: (host.x + host.width + left) / 2, y: middle + 44, anchor: "middle" } },
   ];
   if (others) pipes.push({ way: "link", x1: l2.x + l2.width, y1: middle, x2: others.x, y2: middle, text: { x: (others.x + right) / 2, y: middle - 46, anchor: "middle" } });

@@ -133,7 +133,7 @@ function holders(page: ReportPage, m: Memory): HTMLElement | null {
   };
   const shown = rows.slice(0, 8), most = shown[0]?.bytes ?? 1;
   return h("div", {}, h("h4", {}, t("Largest holders at the peak")), h("ul", { class: "res-bars" }, shown.map((row) =>
-    h("li", {}, pressable(h("div", { class: "res-row pressable res-mono", title: row.label }, ...barCells(t(row.label), row.bytes, most, m, GROUND)), () => choose(row.label))))),
+    h("li", {}, pressable(h("div", { class: "res-row pressable res-mono", title: row.label }, ...barCells(t(row.label), row.bytes, most, m, OTHER)), () => choose(row.label))))),
     rows.length > shown.length ? asTable(() => table({
       caption: t("Largest holders at the peak"), rows, press: (row) => choose(row.label), columns: [
         { title: t("what"), cell: (row) => t(row.label), sort: (row) => row.label, text: true },

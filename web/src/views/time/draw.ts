@@ -81,7 +81,7 @@ function paintHeld(c: CanvasRenderingContext2D, scene: Scene, track: Track, held
 
 /** Moments of the axis' labels, from its zero. */
 const moments = (scene: Scene): number[] =>
-  ticks(scene.view[0] - scene.zero, scene.view[1] - scene.zero, Math.max(2, (scene.width - scene.left) / 110));
+  ticks(scene.view[0] - scene.zero, scene.view[1] - scene.zero, Math.max(3, (scene.width - scene.left) / 110));
 
 function grid(c: CanvasRenderingContext2D, scene: Scene): void {
   c.strokeStyle = scene.colours.line;
