@@ -19,18 +19,23 @@ export function goToHash(around: HTMLElement): void {
 
 let letGo: () => void = () => undefined;
 
-/** Keep an element in view while those around it are drawn and grow, until the reader moves. */
+/** Keep an element in view until nothing around it has grown for a while, or until the reader moves. */
 export function hold(element: HTMLElement, around: HTMLElement): void {
   letGo();
   if (typeof ResizeObserver === "undefined") return;
-  const observer = new ResizeObserver(() => element.scrollIntoView({ block: "start" }));
+  let later = 0;
+  const observer = new ResizeObserver(() => {
+    element.scrollIntoView({ block: "start" });
+    clearTimeout(later);
+    later = window.setTimeout(end, HELD_MS);
+  });
   const moves = ["wheel", "touchstart", "pointerdown", "keydown"];
   const end = () => {
     observer.disconnect();
     moves.forEach((kind) => removeEventListener(kind, end));
   };
+  later = window.setTimeout(end, HELD_MS);
   letGo = end;
   moves.forEach((kind) => addEventListener(kind, end, { passive: true }));
   observer.observe(around);
-  setTimeout(end, HELD_MS);
 }

@@ -49,7 +49,7 @@ export function linesOption(block: Pick<LinesBlock, "x" | "y" | "series" | "mark
   return {
     grid: { left: 14, right: 22, top: block.marks.some((m) => m.label.en !== "") ? 52 : 32, bottom: 30, containLabel: true },
     tooltip: axisTip((points) => seriesLines(points, (value) => quantity(value, block.y.unit)), { axisPointer: { label: { formatter: (p: { value: number }) => quantity(p.value, block.x.unit) } } }),
-    xAxis: valueAxis(block.x, block.series.flatMap((s) => s.x), { name: said(block.x.label), nameLocation: "middle", nameGap: 28, ...(narrow ? { splitNumber: 3 } : {}) }),
+    xAxis: valueAxis(block.x, block.series.flatMap((s) => s.x), { name: said(block.x.label), nameLocation: "middle", nameGap: 28, ...(narrow ? { splitNumber: 3 } : {}) }, narrow),
     yAxis: valueAxis(block.y, decades(block), { ...binarySteps(block), name: said(block.y.label), nameLocation: "end", nameGap: block.marks.some((m) => m.label.en !== "") ? 28 : 12, nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
     series: [...block.series.flatMap((s, i) => curve(s, colours[i] as string)), markSeries(block, narrow)],
   };
@@ -93,11 +93,11 @@ export function tiers(marks: Mark[], block: Pick<LinesBlock, "x" | "series">): M
   return found;
 }
 
-function valueAxis(described: Axis, values: number[], extra: Record<string, unknown>): Record<string, unknown> {
+function valueAxis(described: Axis, values: number[], extra: Record<string, unknown>, narrow = false): Record<string, unknown> {
   const bounds = values.length ? { min: Math.min(...values), max: Math.max(...values) } : {};
-  // The end's own name would stand on that of the last power before it.
+  // An end's own name would stand on that of the power before it, or of the first step after it.
   const base = described.unit === "bytes" ? 4 : 10, past = values.length && described.log ? (Math.log(Math.max(...values)) / Math.log(base)) % 1 : 0;
-  const ends = past > 1e-6 && past < 0.3 ? { showMaxLabel: false } : {};
+  const ends = { ...(past > 1e-6 && past < 0.3 ? { showMaxLabel: false } : {}), ...(narrow && !described.log && Math.min(...values) > 0 ? { showMinLabel: false } : {}) };
   // Sizes of memory stand on powers of two.
   return axis({ type: described.log ? "log" : "value", logBase: base, ...bounds, scale: described.log, ...extra, axisLabel: { color: css("--soft"), fontSize: 11.5, hideOverlap: true, ...ends, formatter: (v: number) => quantity(v, described.unit) } });
 }

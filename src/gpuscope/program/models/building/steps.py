@@ -66,10 +66,7 @@ def fed(
 
 
 def train_step(
-    model: nn.Module,
-    loss_of: Forward,
-    settings: Settings,
-    batch: Sequence[torch.Tensor] = (),
+    model: nn.Module, loss_of: Forward, settings: Settings, batch: Sequence[torch.Tensor] = ()
 ) -> Callable[[], torch.Tensor]:
     """One step of training.
 
@@ -110,10 +107,7 @@ def train_step(
 
 
 def inference_step(
-    model: nn.Module,
-    output_of: Forward,
-    settings: Settings,
-    batch: Sequence[torch.Tensor] = (),
+    model: nn.Module, output_of: Forward, settings: Settings, batch: Sequence[torch.Tensor] = ()
 ) -> Callable[[], torch.Tensor]:
     """One forward pass without gradients.
 
