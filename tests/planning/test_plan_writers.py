@@ -172,3 +172,4 @@ def test_torchtitan_reads_its_file(tmp_path: Any) -> None:
     assert read.training.local_batch_size == 8
     assert read.training.mixed_precision_param == "bfloat16"
     assert read.activation_checkpoint.mode == "selective"
+    assert read.activation_checkpoint.selective_ac_option == "op"  # not every second block

@@ -14,6 +14,7 @@ from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.figures.registry import FIGURES, Measured, quick_of
 from gpuscope.planning.interrupted import by_score
+from gpuscope.planning.hopes import for_the_front, lost
 from gpuscope.planning.limits import OverLimitError, broken, nothing_within, timed
 from gpuscope.planning.neighbours import neighbours
 from gpuscope.planning.recut import recut
@@ -187,6 +188,8 @@ class _Simulated:
                     break
                 if place in self.tried or self._share(place) > HOPELESS:
                     continue
+                if lost(self.question, self.found[place], self.steps.get(place), self.judged):
+                    continue
                 try:
                     self._simulate(place)
                 except KeyboardInterrupt:
@@ -330,23 +333,28 @@ def _by_cluster(
     places: Sequence[int],
     steps: Mapping[int, float],
 ) -> list[int]:
-    """The best of each cluster, then all others; those with a composed step before the rest."""
+    """The best of some clusters, then all others; those with a composed step before the rest."""
 
     def rank(n: int) -> tuple[object, ...]:
         seconds = steps.get(n)
         estimate = float(scores.estimate_s[n]) if seconds is None else seconds
         return seconds is None, *_rank(question, found, scores, n, estimate)
 
-    return _first_of_each(found, sorted(places, key=rank))
+    # The others can still win; the first of each are for the front.
+    return _first_of_each(found, sorted(places, key=rank), for_the_front(question))
 
 
-def _first_of_each(found: Sequence[Candidate], places: Sequence[int]) -> list[int]:
+def _first_of_each(
+    found: Sequence[Candidate], places: Sequence[int], most: int | None = None
+) -> list[int]:
+    """The first of each cluster before all others, of so many clusters at most."""
     seen: set[str] = set()
     first: list[int] = []
     others: list[int] = []
     for n in places:
         name = found[n].cluster.name
-        (others if name in seen else first).append(n)
+        head = name not in seen and (most is None or len(first) < most)
+        (first if head else others).append(n)
         seen.add(name)
     return first + others
 

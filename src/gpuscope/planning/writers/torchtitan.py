@@ -100,7 +100,10 @@ def torchtitan(plan: Plan) -> str:
         if cut:
             stages = cut_layers(plan.question.size.layers, split.stages, cut)
             lines.append(f"module_fqns_per_model_part = {json.dumps(list(map(_modules, stages)))}")
-    lines += ["", "[activation_checkpoint]", f'mode = "{_RECOMPUTE[split.recompute]}"', ""]
+    lines += ["", "[activation_checkpoint]", f'mode = "{_RECOMPUTE[split.recompute]}"']
+    if split.recompute == "selective":  # else it takes every second block whole
+        lines.append('selective_ac_option = "op"')
+    lines.append("")
     if ("precision", "fp8") in plan.best.candidate.more:
         lines += _FP8
     return "\n".join(lines)
