@@ -74,7 +74,12 @@ def measure(out: Path) -> None:
             __file__, "rank", str(out / MEASURED), name, *arguments,
         ]  # fmt: skip
         with (out / f"{name}.log").open("w") as log:
-            code = subprocess.run(command, stdout=log, stderr=log, timeout=280).returncode
+            try:
+                code: int | None = subprocess.run(
+                    command, stdout=log, stderr=log, timeout=280
+                ).returncode
+            except subprocess.TimeoutExpired:
+                code = None
         print(name, "ended with", code, flush=True)
 
 
