@@ -1,12 +1,12 @@
 """Two files that `plan --for torchtitan` writes, started as they are on two H200s.
 
-    python validation/torchtitan_runs.py predict                # no GPU: results/torchtitan_runs.json
-    python validation/torchtitan_runs.py measure --out DIR      # two GPUs: DIR/torchtitan_runs.jsonl
+    python validation/torchtitan_runs.py predict             # no GPU: results/torchtitan_runs.json
+    python validation/torchtitan_runs.py measure --out DIR   # two GPUs: DIR/torchtitan_runs.jsonl
 
 torchtitan 0.2.2 trains its own Llama 3.1 8B from the file. The command line names what the file
 leaves to the user: the model, the number of steps. The tokens are random, by a loader of our own;
-what torchtitan imports for data sets and event files, and uses for neither here, is stood in for where
-it is not installed. A step is timed around `Trainer.train_step`, devices waited for.
+what torchtitan imports for data sets and event files, and uses for neither here, is stood in for
+where it is not installed. A step is timed around `Trainer.train_step`, devices waited for.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made import asked, judged
 
-from gpuscope.planning.hopes import for_the_front, lost
+from gpuscope.planning.hopes import WORK, for_the_front, lost, work_of
 
 BEST = judged(1.0, "8xh200")
 SMALL = judged(2.0, "4xh200")
@@ -40,3 +40,9 @@ def test_the_front_has_the_best_of_half_as_many_clusters() -> None:
     third = judged(4.0, "2xh200").candidate
     assert lost(question, third, 4.0, [BEST, SMALL])
     assert not lost(question, third, 4.0, [])  # nothing is known yet
+
+
+def test_a_pipeline_is_as_much_work_as_its_passes() -> None:
+    assert work_of(BEST.candidate.plan) == 1
+    deep = judged(1.0, "64x8xh200", pp=64, dp=8).candidate.plan
+    assert work_of(deep) == 64 * (128 + 192) < WORK < 2 * work_of(deep)

@@ -8,12 +8,14 @@ import pytest
 from made import scored_alone, tuned_alone
 from typer.testing import CliRunner
 
+import gpuscope as gs
 from gpuscope.cli.app import app
 from gpuscope.cli.groups import grouped
 from gpuscope.cli.plan import plan_command
 from gpuscope.document.text import render
-from gpuscope.errors import UnknownNameError
+from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.planning.presets import preset, presets
+from gpuscope.planning.tuning.types import TuningPlan
 
 QUICK = pytest.fixture(scope="module", autouse=True)(scored_alone)
 TUNED = pytest.fixture(scope="module", autouse=True)(tuned_alone)
@@ -49,6 +51,24 @@ def test_a_card_that_is_too_small_says_what_would_do() -> None:
     said = _ran("llama-3.1-70b", "--preset", "card", "--on", "rtx-4090")
     assert "It does not fit" in said
     assert "This would:" in said
+
+
+def test_a_week_in_python() -> None:
+    found = gs.plan("any", preset="week", on="rtx-4090", devices=8, simulate=2)
+    assert isinstance(found, tuple)
+    done = [each for each in found if each.days is not None and each.days <= 7]
+    assert len(done) == 1  # the first that is done ends it
+    assert all(each.days is None or each.days > 7 for each in found[: found.index(done[0])])
+    with pytest.raises(InvalidValueError, match="--days"):
+        gs.plan("gpt2", days=3.0)
+
+
+def test_a_card_in_python() -> None:
+    found = gs.plan("llama-3.1-70b", preset="card", on="rtx-4090", global_batch=2)
+    assert isinstance(found, TuningPlan)
+    assert found.best is None
+    assert found.question.global_batch == 2  # what is said stands before
+    assert found.question.methods == ("lora",)
 
 
 @pytest.mark.slow

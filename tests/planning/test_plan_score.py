@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made import asked
+from made import asked, judged
 
 from gpuscope.planning.score import score
 from gpuscope.planning.space import candidates
@@ -63,3 +63,20 @@ def test_context_parallelism_pays_for_keys_and_values() -> None:
     moved_s = (2 * 2 + 4) * 2 * 2 * 128 * 4096 * 32 * 64 / (0.7 * 450e9)
     tokens_s = scores.estimate_s[shared] - scores.estimate_s[alone]
     assert tokens_s == pytest.approx(moved_s, rel=0.05)
+
+
+def test_schedules_that_put_work_off_hold_more() -> None:
+    question = asked(devices="8", global_batch=64)
+    layout = {"dp": 2, "pp": 4, "fsdp": "zero1", "microbatch": 1, "microbatches": 32}
+    plans = [
+        judged(1.0, **layout, **more).candidate
+        for more in ({}, {"schedule": "interleaved", "virtual": 2}, {"schedule": "zb"})
+    ]
+    found = score(question, plans)
+    kept = found.estimate_bytes - found.least_bytes
+    gradients = 4 * 8.03e9 / 4
+    once, virtual, zero = kept - gradients
+    assert once < virtual < zero
+    # 4 stages in two parts: 4 × (1 + 3 / 8) micro-batches in flight.
+    assert virtual / once == pytest.approx(1.375, rel=0.05)
+    assert zero / once == pytest.approx(2.0, rel=0.05)

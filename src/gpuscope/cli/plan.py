@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from gpuscope.document.blocks import Explanation
     from gpuscope.planning.types import Candidate, Question
 
-ANY = "any"
-"""In place of a model: the largest that does."""
-
 # What does the work is imported when the command runs, so that --help stays fast.
 
 
@@ -80,7 +77,7 @@ def plan_command(
 
         tuning = question_of_tuning(model, **_given(asked), **tuned_by)
         show_tuning(tuning, wanted.why, no_cache, shown)
-    elif asked.days is not None or model == ANY:
+    elif asked.days is not None or model == "any":
         _show_largest(model, asked.days, {**_given(asked), **beside}, no_cache, shown)
     else:
         given = {**_given(asked), "framework": wanted.framework, **beside}
@@ -145,21 +142,15 @@ def _show_largest(
     """The largest model that trains in so many days."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.simulating import simulating
-    from gpuscope.errors import InvalidValueError
-    from gpuscope.planning.largest import explained_largest, largest
+    from gpuscope.planning.largest import check_any, explained_largest, largest
     from gpuscope.views.i18n import choose_language
 
-    if model != ANY or days is None:
-        raise InvalidValueError(
-            Text("--days belongs to the model's name any, and that to it."),
-            Text("Together they ask for the largest model that trains in time."),
-            Text("Type for example: gpuscope plan any --on rtx-4090 --devices 8 --days 7"),
-        )
+    check_any(model, days)
     lang = choose_language(shown.lang)
 
     def make() -> Explanation:
         with simulating(shown.quiet, lang) as tell:
-            return explained_largest(largest(days, tell, **given), days)
+            return explained_largest(largest(days or 0.0, tell, **given), days or 0.0)
 
     with keeping(not no_cache):
         show(make, shown)

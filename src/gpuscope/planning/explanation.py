@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from gpuscope.document.blocks import Block, Cell, Column, Explanation, Paragraph, Section, Table
-from gpuscope.document.quantities import Bytes
+from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
 from gpuscope.document.text import Text
 from gpuscope.planning.dimensions.registry import DIMENSIONS
-from gpuscope.planning.outlook import around, energy_and_co2, holders, rivals
+from gpuscope.planning.outlook import around, energy_and_co2, holders, one_step, rivals
 from gpuscope.planning.score import weighed_of
 from gpuscope.planning.sentences import (
     PEAK,
@@ -23,7 +22,7 @@ from gpuscope.planning.sentences import (
     take,
     tied,
 )
-from gpuscope.planning.types import Judged, Neighbour, Plan, Question
+from gpuscope.planning.types import Judged, Plan, Question
 from gpuscope.planning.untried import speech_of_training, untried_training
 from gpuscope.planning.why import what_became
 
@@ -88,7 +87,7 @@ def _compared(plan: Plan) -> list[Section]:
         Section(Text("The front"), (_table(Text("No other is better in all"), plan, plan.front),)),
         rivals(plan.judged, plan.front, best),
         Section(Text("All that were simulated"), (_simulated(plan),)),
-        _away(plan),
+        one_step(plan.near, plan.best.candidate.words),
         holders(best, best.candidate.words),
         *around(plan.judged, best, plan.question.goal, plan.least_s),
     ]
@@ -147,42 +146,6 @@ def _table(title: Text, plan: Plan, rows: Sequence[Judged]) -> Table:
 def _simulated(plan: Plan) -> Table:
     ordered = sorted(plan.judged, key=lambda each: each.value(plan.question.goal) or 0.0)
     return _table(Text("The best for the goal first"), plan, ordered)
-
-
-def _away(plan: Plan) -> Section:
-    """Plans one decision away from the choice: how much worse, and whether they fit."""
-    columns = (
-        Column(Text("one step away")),
-        Column(Text("the goal's figure"), "percent"),
-        Column(Text("peak memory"), "bytes"),
-        Column(Text("fits")),
-        Column(Text("figure")),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            each.change,
-            each.more,
-            each.peak_bytes,
-            _room(each),
-            Text("quick score") if each.rank is None else Text("simulated"),
-        )
-        for each in plan.near
-    ]
-    title = Text("One decision from: {plan}", plan=plan.best.candidate.words)
-    note = Text("A quick score is scaled by what it was off for the choice.")
-    block: Block = Table(title, columns, tuple(rows), note=note)
-    if not rows:
-        block = Paragraph(Text("No plan that can be is one decision away."))
-    return Section(Text("One decision away"), (block,))
-
-
-def _room(each: Neighbour) -> Text:
-    room = Bytes(abs(each.usable_bytes - each.peak_bytes))
-    if each.peak_bytes <= each.usable_bytes:
-        return Text("with {room} left", room=room)
-    if each.rank is None:
-        return Text("not by {room}", room=room)
-    return Text("not on rank {rank} by {room}", rank=each.rank, room=room)
 
 
 def _judged_of(plan: Plan) -> Text:

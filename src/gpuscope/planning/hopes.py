@@ -8,18 +8,29 @@ from math import inf
 from gpuscope.planning.choice import indistinct
 from gpuscope.planning.types import Candidate, Judged, Question
 from gpuscope.planning.verdicts import quick_value
+from gpuscope.program.models.parallel.options import Parallelism
 
-__all__ = ["for_the_front", "lost"]
+__all__ = ["WORK", "for_the_front", "lost", "work_of"]
 
 SLACK = 0.02
-"""A composed step may be so much too long, beside what that of the best so far is: of eight plans of
-Llama 3.1 8B on 1 to 8 H200s the most was 1.5 %."""
+"""A composed step may be so much too long, beside what that of the best so far is: of eight plans
+of Llama 3.1 8B on 1 to 8 H200s the most was 1.5 %."""
 
 DEEP = 8
 """Pipelines of more stages than this may be `DEEP_SLACK` too long: the two that were simulated with
 64 of them, Llama 3.1 405B, were composed 29 % too long and 20 % too short."""
 
 DEEP_SLACK = 0.3
+
+
+WORK = 25_000
+"""Passes of micro-batches through stages after which no more is simulated, once something fits: one
+pipeline of 64 stages has 20,480, and takes 100 s of processor time."""
+
+
+def work_of(plan: Parallelism) -> int:
+    """Passes of micro-batches through stages that its two short steps have; of no pipeline 1."""
+    return 1 if plan.pp == 1 else plan.stages * 5 * plan.pp
 
 
 def for_the_front(question: Question) -> int:

@@ -18,7 +18,10 @@ from gpuscope.planning.space import candidates
 from gpuscope.planning.types import Candidate, Plan, Question
 from gpuscope.program.models.registry import MODELS
 
-__all__ = ["Trainable", "explained_largest", "largest"]
+__all__ = ["ANY", "Trainable", "check_any", "explained_largest", "largest"]
+
+ANY = "any"
+"""In place of a model: the largest that does."""
 
 TOKENS_PER_PARAMETER = 20
 """Where the tokens were not said: about what loses least for its arithmetic (Hoffmann et al.,
@@ -57,6 +60,20 @@ class Trainable:
         if self.plan is None or not self.plan.best.simulated:
             return None
         return self.plan.best.step_s * (self.question.steps or 1.0) / DAY_S
+
+
+def check_any(model: str, days: float | None) -> None:
+    """Refuse days of one model, and any model without days.
+
+    Raises:
+        InvalidValueError: one without the other.
+    """
+    if model != ANY or days is None:
+        raise InvalidValueError(
+            Text("--days belongs to the model's name any, and that to it."),
+            Text("Together they ask for the largest model that trains in time."),
+            Text("Type for example: gpuscope plan any --on rtx-4090 --devices 8 --days 7"),
+        )
 
 
 def largest(

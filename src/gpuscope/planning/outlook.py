@@ -10,6 +10,7 @@ from typing import Any
 from gpuscope.document.blocks import (
     Axis,
     Block,
+    Cell,
     Column,
     Lines,
     Mark,
@@ -22,7 +23,7 @@ from gpuscope.document.quantities import Bytes, Joules, Number, Percent, Seconds
 from gpuscope.document.text import Text, verbatim
 from gpuscope.hardware.grid import JOULES_PER_KWH, GridFactor
 from gpuscope.planning.choice import SHARED, Ranked
-from gpuscope.planning.types import Simulated
+from gpuscope.planning.types import Neighbour, Simulated
 from gpuscope.program.types import HOLDERS
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "factor_of",
     "holders",
     "odds",
+    "one_step",
     "rivals",
 ]
 
@@ -120,6 +122,47 @@ def holders(shown: Simulated, words: str) -> Section:
     return Section(
         Text("What holds the memory"), (Table(verbatim(words), columns, rows, note=note),)
     )
+
+
+def one_step(near: Sequence[Neighbour], words: str) -> Section:
+    """Plans one decision away from a choice: how much worse, and whether they fit.
+
+    Args:
+        near: the plans.
+        words: of the choice.
+    """
+    columns = (
+        Column(Text("one step away")),
+        Column(Text("the goal's figure"), "percent"),
+        Column(Text("peak memory"), "bytes"),
+        Column(Text("fits")),
+        Column(Text("figure")),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            each.change,
+            each.more,
+            each.peak_bytes,
+            _room(each),
+            Text("quick score") if each.rank is None else Text("simulated"),
+        )
+        for each in near
+    ]
+    title = Text("One decision from: {plan}", plan=words)
+    note = Text("A quick score is scaled by what it was off for the choice.")
+    block: Block = Table(title, columns, tuple(rows), note=note)
+    if not rows:
+        block = Paragraph(Text("No plan that can be is one decision away."))
+    return Section(Text("One decision away"), (block,))
+
+
+def _room(each: Neighbour) -> Text:
+    room = Bytes(abs(each.usable_bytes - each.peak_bytes))
+    if each.peak_bytes <= each.usable_bytes:
+        return Text("with {room} left", room=room)
+    if each.rank is None:
+        return Text("not by {room}", room=room)
+    return Text("not on rank {rank} by {room}", rank=each.rank, room=room)
 
 
 def energy_and_co2(each: Simulated, steps: float | None, grid: GridFactor) -> tuple[Text, ...]:

@@ -13,8 +13,8 @@ from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.figures.registry import FIGURES, Measured, quick_of
+from gpuscope.planning.hopes import WORK, for_the_front, lost, work_of
 from gpuscope.planning.interrupted import by_score
-from gpuscope.planning.hopes import for_the_front, lost
 from gpuscope.planning.limits import OverLimitError, broken, nothing_within, timed
 from gpuscope.planning.neighbours import neighbours
 from gpuscope.planning.recut import recut
@@ -159,6 +159,7 @@ class _Simulated:
         judged, broken: those that fit within the limits, and those that do not.
         refused: those that do not or cannot run, with the reason.
         tried: places of all of them.
+        work: of all of them, see `gpuscope.planning.hopes.WORK`.
         complete: False where it was interrupted.
     """
 
@@ -176,6 +177,7 @@ class _Simulated:
         self.broken: list[Judged] = []
         self.refused: list[Rejected] = []
         self.tried: set[int] = set()
+        self.work = 0
         self.complete = True
 
     def go_through(self, order: Sequence[int]) -> None:
@@ -184,7 +186,7 @@ class _Simulated:
         roomy = sorted(order, key=self._share)
         for places, enough in ((order[: TRIES * wanted], wanted), (roomy[:ROOMY], 1)):
             for place in places:
-                if len(self.judged) >= enough:
+                if len(self.judged) >= enough or (self.judged and self.work > WORK):
                     break
                 if place in self.tried or self._share(place) > HOPELESS:
                     continue
@@ -222,6 +224,7 @@ class _Simulated:
     def _simulate(self, place: int) -> None:
         candidate = self.found[place]
         self.tried.add(place)
+        self.work += work_of(candidate.plan)
         if self.on_candidate:
             self.on_candidate(len(self.judged) + 1, self.question.simulated, candidate)
         try:

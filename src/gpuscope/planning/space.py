@@ -102,6 +102,8 @@ def _asked(question: Question, cluster: Cluster) -> Iterator[ParallelOptions]:
         ):
             if pp > 1 and fsdp in ("full", "hybrid"):
                 continue  # parameters would be gathered for every micro-batch
+            if schedule == "zb" and recompute == "selective":
+                continue  # PyTorch 2.13 computes a region again once; a split backward asks twice
             yield ParallelOptions(
                 world=world,
                 node=cluster.devices_per_node,

@@ -11,6 +11,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
+from gpuscope.planning.choice import Choice
 from gpuscope.planning.dimensions.registry import Choices, applied
 from gpuscope.planning.figures.registry import FIGURES
 from gpuscope.planning.limits import Most
@@ -207,7 +208,7 @@ class Neighbour:
 
     Attributes:
         change: the decision: "tp 4 → 2".
-        candidate: the plan.
+        candidate: the plan, of a training or a fine-tuning.
         more: of the goal's figure, as a share of the choice's; None where it is not known.
         peak_bytes: of the fullest rank.
         usable_bytes: of a device.
@@ -215,7 +216,7 @@ class Neighbour:
     """
 
     change: str
-    candidate: Candidate
+    candidate: Choice
     more: float | None
     peak_bytes: float
     usable_bytes: int

@@ -8,8 +8,10 @@ from typing import Any, Literal, overload
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.planning.largest import ANY, Trainable, check_any, largest
 from gpuscope.planning.own import is_own
 from gpuscope.planning.own.types import OwnPlan
+from gpuscope.planning.presets import preset as preset_of
 from gpuscope.planning.question import question_of
 from gpuscope.planning.search import search
 from gpuscope.planning.serving.search import question_of_serving, search_serving
@@ -58,9 +60,10 @@ def plan(
     model: str,
     *,
     task: str = "train",
+    preset: str | None = None,
     on_candidate: Callable[[int, int, Any], None] | None = None,
     **asked: Any,
-) -> Plan | TuningPlan | ServingPlan | SlicedPlan | OwnPlan:
+) -> Plan | TuningPlan | ServingPlan | SlicedPlan | OwnPlan | tuple[Trainable, ...]:
     """What to run a model on, and how.
 
     Each sort of answer has `best`, `ties`, `front`, `judged`, `rejected`, `counts` (rejected by
@@ -69,10 +72,13 @@ def plan(
     `judged` is empty.
 
     Args:
-        model: name of a built-in decoder; to serve on parts of devices several, each with its
-            requests a second ("llama-3.2-1b=6,qwen3-8b=2"); or your own code, "train.py:build", as
-            `predict` takes it: the answer is an `OwnPlan`.
+        model: name of a built-in decoder; "any" with `days`: every one, the largest first, down to
+            the first that trains in so many days, each a `Trainable`; to serve on parts of devices
+            several, each with its requests a second ("llama-3.2-1b=6,qwen3-8b=2"); or your own
+            code, "train.py:build", as `predict` takes it: the answer is an `OwnPlan`.
         task: "train", "finetune" or "serve"; your own code says itself what it does.
+        preset: "week", "readers" or "card": what the question of that name asks is taken where
+            `asked` does not say it.
         on_candidate: told of each before it is simulated: number, how many, which.
         asked: of any task `on` (devices of the catalogue, "h100,h200"), `devices` (how many: 8,
             "1..8", powers of two, or several), `simulate` (how many candidates are simulated) and
@@ -91,7 +97,13 @@ def plan(
         InvalidValueError: numbers that cannot be, something that this task does not ask.
         DoesNotFitError: nothing fits; says what is least short.
     """
+    if preset is not None:
+        values = dict(preset_of(preset).values)
+        task = values.pop("task", task)
+        asked = {**values, **asked}
     check_task(task)
+    if model == ANY or "days" in asked:
+        return _largest(model, on_candidate, asked)
     question, answer = _ANSWERS[task]
     what = Text("to {task}", task=task)
     _, *known = inspect.signature(question).parameters
@@ -112,6 +124,18 @@ def plan(
         question(model, **asked), on_candidate
     )
     return found
+
+
+def _largest(
+    model: str, on_candidate: Callable[[int, int, Any], None] | None, asked: dict[str, Any]
+) -> tuple[Trainable, ...]:
+    """What trains in so many days.
+
+    Raises:
+        InvalidValueError: days without "any", or that without days.
+    """
+    check_any(model, asked.get("days"))
+    return largest(asked.pop("days"), on_candidate, **asked)
 
 
 def _own(task: str) -> tuple[Callable[..., Any], Callable[..., Any]]:

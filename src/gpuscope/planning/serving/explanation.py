@@ -14,6 +14,7 @@ from gpuscope.planning.limits import broken
 from gpuscope.planning.outlook import SIGMAS, against, amount, factor_of
 from gpuscope.planning.sentences import bound_to, out, starts, tied
 from gpuscope.planning.serving.launch import launch_line
+from gpuscope.planning.serving.near import near_serving, what_holds
 from gpuscope.planning.serving.outlook import around_serving
 from gpuscope.planning.serving.steady import SIMULATED_ERROR
 from gpuscope.planning.serving.types import Offered, ServingPlan
@@ -204,7 +205,14 @@ def _compared(plan: ServingPlan) -> tuple[Section, ...]:
     if not plan.judged:
         return ()
     simulated = Section(Text("All that were simulated"), (_table(plan, plan.judged),))
-    return (*_rivals(plan), simulated, *around_serving(plan))
+    taken = plan.best or plan.nearest
+    own = ()
+    if taken is not None and taken.simulated:
+        own = (
+            near_serving(plan.question, taken, plan.judged),
+            what_holds(plan.question, taken.choice),
+        )
+    return (*_rivals(plan), simulated, *own, *around_serving(plan))
 
 
 def _rivals(plan: ServingPlan) -> tuple[Section, ...]:

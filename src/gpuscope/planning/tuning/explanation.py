@@ -9,7 +9,7 @@ from math import inf
 from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
-from gpuscope.planning.outlook import around, energy_and_co2, holders, rivals
+from gpuscope.planning.outlook import around, energy_and_co2, holders, one_step, rivals
 from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
@@ -83,6 +83,8 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
         sections.append(holders(shown, shown.candidate.words))
     if plan.best is not None and simulated:
         sections += around(plan.judged, plan.best, question.goal)
+    if plan.near and plan.best is not None:
+        sections.append(one_step(plan.near, plan.best.candidate.words))
     if plan.would_fit:
         sections.append(Section(Text("What would make it fit"), (_fitting(plan.would_fit),)))
     note = how_many(plan.candidates, len(plan.judged))

@@ -16,6 +16,7 @@ from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.limits import limits_of, nothing_within
 from gpuscope.planning.question import clusters_of, size_of
 from gpuscope.planning.simulate import probability_to_fit
+from gpuscope.planning.tuning.near import neighbours
 from gpuscope.planning.tuning.nearest import would_fit
 from gpuscope.planning.tuning.score import Estimate, estimate
 from gpuscope.planning.tuning.simulate import Simulator
@@ -193,6 +194,9 @@ def search_tuning(question: TuningQuestion, on_candidate: OnCandidate | None = N
         rejected=tuple(rejected),
         candidates=len(found),
         complete=complete,
+        near=neighbours(question, best, (*judged, *short, *done.over), scores)
+        if best and judged
+        else (),
     )
 
 

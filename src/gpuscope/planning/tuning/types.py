@@ -11,7 +11,7 @@ from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
 from gpuscope.planning.limits import Most
-from gpuscope.planning.types import Rejected, Simulated, counted, steps_of
+from gpuscope.planning.types import Neighbour, Rejected, Simulated, counted, steps_of
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.rows import Rows
 from gpuscope.program.models.settings import WorkloadOptions
@@ -199,6 +199,7 @@ class TuningPlan:
             first.
         rejected: all that are out.
         candidates: how many were considered.
+        near: those one decision away from the best, the best for the goal first.
         complete: False where it was interrupted: the best so far, by the quick score where
             `judged` is empty.
     """
@@ -213,6 +214,7 @@ class TuningPlan:
     rejected: tuple[Rejected, ...]
     candidates: int
     complete: bool = True
+    near: tuple[Neighbour, ...] = ()
 
     def __repr__(self) -> str:
         taken = self.best
