@@ -62,22 +62,23 @@ def samples() -> dict[str, object]:
     layout = Parallelism(dp=2)
     figures = {"scored_s": 0.9, "step_s": 1.0, "low_s": 0.9, "high_s": 1.1, "fits": 1.0}
     rest = {"peak_bytes": 10, "usable_bytes": 100, "energy_j": None, "usd": None}
+    asked = question_of(
+        "llama-3.1-8b",
+        on="h200",
+        devices="2",
+        global_batch=8,
+        seq=512,
+        goal="time",
+        tokens=None,
+        simulate=1,
+    )
     best = Judged(candidate=Candidate(cluster, layout), **figures, **rest)  # type: ignore[arg-type]
     own = Weighed(candidate=Changed(cluster, "ddp"), **figures, **rest)  # type: ignore[arg-type]
     made = [
         run,
         run.analysis,
         Plan(
-            question=question_of(
-                "llama-3.1-8b",
-                on="h200",
-                devices="2",
-                global_batch=8,
-                seq=512,
-                goal="time",
-                tokens=None,
-                simulate=1,
-            ),
+            question=asked,
             best=best,
             ties=(best,),
             front=(best,),
@@ -107,6 +108,7 @@ def samples() -> dict[str, object]:
             None,
             1,
         ),
+        gs.Trainable(question=asked, quick_days=1.0),
         gs.Refused("google-tpu-v5e", "Google TPU v5e", "It has no float64.", ""),
         *run.analysis.findings[:1],
         run.timeline,

@@ -123,6 +123,7 @@ def _loader(dp_world_size: int, dp_rank: int, tokenizer: Any, job_config: Any, *
 
 def rank(results: str, name: str, arguments: list[str]) -> None:
     """One rank of torchtitan, timed."""
+    sys.argv = ["train", *arguments]  # read when torchtitan is imported
     _stand_in("datasets", Dataset=object, load_dataset=None)
     _stand_in("datasets.distributed", split_dataset_by_node=None)
     if importlib.util.find_spec("tensorboard") is None:
@@ -150,7 +151,6 @@ def rank(results: str, name: str, arguments: list[str]) -> None:
         return found
 
     train.Trainer.train_step = timed
-    sys.argv = ["train", *arguments]
     state = SimpleNamespace(outcome="ran")
     try:
         train.main(train.Trainer)

@@ -71,6 +71,7 @@ _WHERE = {
     "SlicedPlan": "gpuscope.planning.serving.sliced_types",
     "sweep": "gpuscope.api",
     "Timeline": "gpuscope.timeline.types",
+    "Trainable": "gpuscope.planning.largest",
     "Trial": "gpuscope.advice.results",
     "TuningPlan": "gpuscope.planning.tuning.types",
     "UnknownNameError": "gpuscope.errors",
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from gpuscope.measurement.failure import OutOfDeviceMemoryError
     from gpuscope.measurement.run import measure
     from gpuscope.measurement.script.context import profile
+    from gpuscope.planning.largest import Trainable
     from gpuscope.planning.own.types import OwnPlan
     from gpuscope.planning.serving.sliced_types import SlicedPlan
     from gpuscope.planning.serving.types import ServingPlan

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
+from gpuscope.document.printable import short_repr
 from gpuscope.document.quantities import Count, Number
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
@@ -48,6 +49,10 @@ class Trainable:
     quick_days: float | None
     plan: Plan | None = None
     why: str = ""
+
+    def __repr__(self) -> str:
+        days = "nothing fits" if self.quick_days is None else f"{self.quick_days:.3g} days (quick)"
+        return short_repr(self, self.question.model, days)
 
     @property
     def interrupted(self) -> bool:
