@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made import asked, judged
 
-from gpuscope.planning.hopes import WORK, for_the_front, lost, work_of
+from gpuscope.planning.hopes import WORK, far_better, for_the_front, lost, work_of
 
 BEST = judged(1.0, "8xh200")
 SMALL = judged(2.0, "4xh200")
@@ -46,3 +46,12 @@ def test_a_pipeline_is_as_much_work_as_its_passes() -> None:
     assert work_of(BEST.candidate.plan) == 1
     deep = judged(1.0, "64x8xh200", pp=64, dp=8).candidate.plan
     assert work_of(deep) == 64 * (128 + 192) < WORK < 2 * work_of(deep)
+
+
+def test_after_much_work_only_what_is_far_better_is_simulated() -> None:
+    small, large = judged(15.7, "4x8xh200", pp=16, dp=2), judged(7.3, "8x8xh200", pp=16, dp=4)
+    question = asked(devices="32,64")
+    assert far_better(question, large.candidate, 7.3, [small])
+    assert not far_better(question, large.candidate, 12.0, [small])  # 0.7 times 15.7 is 11.0
+    assert not far_better(question, large.candidate, None, [small])
+    assert far_better(question, large.candidate, None, [])  # nothing fits yet

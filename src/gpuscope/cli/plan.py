@@ -11,7 +11,7 @@ import typer
 from gpuscope.cli.explanations import WhereWithoutFigures, show
 from gpuscope.cli.fit import TunedBy, show_tuning
 from gpuscope.cli.groups import grouped
-from gpuscope.cli.plan_asked import Asked, AskedOf, Wanted, WantedOf
+from gpuscope.cli.plan_asked import Asked, AskedOf, Wanted, WantedOf, refuse_choosing
 from gpuscope.cli.plan_beside import Beside, refuse_beside
 from gpuscope.cli.plan_preset import with_preset
 from gpuscope.cli.plan_serving import ServedLoad, show_serving
@@ -65,8 +65,8 @@ def plan_command(
     task, asked, load, tuned_by = with_preset(context, preset, task, asked, load, tuned_by)
     check_task(task)
     refuse_beside(task, beside)
-    if task != "train":
-        _refuse_check(task, wanted.check is not None, wanted.framework is not None)
+    if task == "finetune":
+        _refuse_check(wanted.check is not None, wanted.framework is not None)
     if task != "finetune":
         _refuse_lengths(tuned_by)
     if task == "serve":
@@ -93,16 +93,10 @@ def _given(asked: Asked) -> dict[str, Any]:
     return {**given, "tokens": None if asked.tokens is None else tokens_of(asked.tokens)}
 
 
-def _refuse_check(task: str, check: bool, written: bool) -> None:
+def _refuse_check(check: bool, written: bool) -> None:
     from gpuscope.errors import InvalidValueError
 
-    if task == "serve" and check:
-        raise InvalidValueError(
-            Text("--check judges plans of trainings."),
-            Text("A serving plan is judged by: gpuscope serve"),
-            Text("Leave it out."),
-        )
-    if task == "finetune" and (check or written):
+    if check or written:
         raise InvalidValueError(
             Text("Fine-tuning plans are neither written nor checked."),
             Text("--for and --check know training in full."),
@@ -162,7 +156,6 @@ def _show_training(
     """A training's plan chosen, or an existing one judged."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.simulating import simulating
-    from gpuscope.errors import InvalidValueError
     from gpuscope.planning.explanation import explained
     from gpuscope.planning.question import question_of
     from gpuscope.planning.search import search
@@ -170,12 +163,8 @@ def _show_training(
 
     question = question_of(model, **given)
     why, framework, check = wanted.why, wanted.framework, wanted.check
-    if check is not None and (why is not None or framework is not None):
-        raise InvalidValueError(
-            Text("--check judges one plan and chooses none."),
-            Text("--why and --for are about a choice."),
-            Text("Leave them out."),
-        )
+    if check is not None:
+        refuse_choosing(wanted)
     lang = choose_language(shown.lang)
 
     def make() -> Explanation:

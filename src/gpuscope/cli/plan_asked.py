@@ -135,9 +135,7 @@ _WANTED: dict[str, tuple[Any, Any]] = {
             Path | None,
             typer.Option(
                 metavar="FILE",
-                help=Text(
-                    "Judge a plan: torchtitan, DeepSpeed, accelerate, Megatron, or tp = 2, ..."
-                ),
+                help=Text("Judge a plan: torchtitan, DeepSpeed, Megatron, a vllm serve line, ..."),
             ),
         ],
         None,
@@ -148,3 +146,19 @@ AskedOf = Annotated[Asked, Group(_ASKED, Asked)]
 """What is asked of every task."""
 WantedOf = Annotated[Wanted, Group(_WANTED, Wanted)]
 """What is asked beside the choice."""
+
+
+def refuse_choosing(wanted: Wanted) -> None:
+    """Refuse what is about a choice beside --check, which makes none.
+
+    Raises:
+        InvalidValueError: --why or --for.
+    """
+    from gpuscope.errors import InvalidValueError
+
+    if wanted.why is not None or wanted.framework is not None:
+        raise InvalidValueError(
+            Text("--check judges one plan and chooses none."),
+            Text("--why and --for are about a choice."),
+            Text("Leave them out."),
+        )

@@ -88,7 +88,10 @@ def show_serving(
     """Answer a question of serving where the user wants it."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.explanations import show
+    from gpuscope.cli.plan_asked import refuse_choosing
     from gpuscope.cli.simulating import simulating
+    from gpuscope.planning.serving.check import check_server, explained_server
+    from gpuscope.planning.serving.existing import existing_server
     from gpuscope.planning.serving.explanation import explained_serving
     from gpuscope.planning.serving.launch import check_framework
     from gpuscope.planning.serving.search import question_of_serving, search_serving
@@ -116,6 +119,14 @@ def show_serving(
         def make() -> Explanation:
             with simulating(shown.quiet, lang) as tell:
                 return explained_slices(search_slices(sliced, tell), framework)
+
+    elif wanted.check is not None:
+        refuse_choosing(wanted)
+        existing = existing_server(question_of_serving(model, **given, **loaded), wanted.check)
+
+        def make() -> Explanation:
+            with simulating(shown.quiet, lang) as tell:
+                return explained_server(check_server(existing, tell))
 
     else:
         question = question_of_serving(model, **given, **loaded)

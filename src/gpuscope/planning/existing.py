@@ -14,7 +14,7 @@ from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.checks import plan_of
 from gpuscope.program.models.parallel.options import ParallelOptions
 
-__all__ = ["existing"]
+__all__ = ["existing", "text_of"]
 
 
 def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
@@ -37,7 +37,7 @@ def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
             Text("Type for example: --on h200 --devices 8"),
         )
     (cluster,) = question.clusters
-    text = _text(path)
+    text = text_of(path)
     told = found(text).read(text, cluster.n_devices, path)
     batch, seq = told.global_batch or question.global_batch, told.seq or question.seq
     asked = ParallelOptions(
@@ -63,7 +63,7 @@ def _tried(question: Question, each: Candidate) -> tuple[tuple[str, tuple[str, .
     return tuple(tries.items())
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
     """What a file says.
 
     Raises:

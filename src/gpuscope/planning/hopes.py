@@ -10,7 +10,7 @@ from gpuscope.planning.types import Candidate, Judged, Question
 from gpuscope.planning.verdicts import quick_value
 from gpuscope.program.models.parallel.options import Parallelism
 
-__all__ = ["WORK", "for_the_front", "lost", "work_of"]
+__all__ = ["WORK", "far_better", "for_the_front", "lost", "work_of"]
 
 SLACK = 0.02
 """A composed step may be so much too long, beside what that of the best so far is: of eight plans
@@ -24,8 +24,8 @@ DEEP_SLACK = 0.3
 
 
 WORK = 25_000
-"""Passes of micro-batches through stages after which no more is simulated, once something fits: one
-pipeline of 64 stages has 20,480, and takes 100 s of processor time."""
+"""Passes of micro-batches through stages after which only what is far better is simulated, once
+something fits: one pipeline of 64 stages has 20,480, and takes 100 s of processor time."""
 
 
 def work_of(plan: Parallelism) -> int:
@@ -36,6 +36,20 @@ def work_of(plan: Parallelism) -> int:
 def for_the_front(question: Question) -> int:
     """Clusters whose best is simulated whatever it takes: half of what is simulated."""
     return max(1, question.simulated // 2)
+
+
+def far_better(
+    question: Question, candidate: Candidate, composed_s: float | None, judged: Sequence[Judged]
+) -> bool:
+    """Whether a candidate beats the best so far by more than what its composed step may be off.
+
+    Args:
+        question, candidate, composed_s, judged: as `lost` takes them.
+    """
+    least = min((each.value(question.goal) or inf for each in judged), default=inf)
+    if composed_s is None:
+        return least == inf
+    return quick_value(question.goal, candidate.cluster, composed_s) < (1 - DEEP_SLACK) * least
 
 
 def lost(

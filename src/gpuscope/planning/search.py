@@ -13,7 +13,7 @@ from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.figures.registry import FIGURES, Measured, quick_of
-from gpuscope.planning.hopes import WORK, for_the_front, lost, work_of
+from gpuscope.planning.hopes import WORK, far_better, for_the_front, lost, work_of
 from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.limits import OverLimitError, broken, nothing_within, timed
 from gpuscope.planning.neighbours import neighbours
@@ -186,11 +186,11 @@ class _Simulated:
         roomy = sorted(order, key=self._share)
         for places, enough in ((order[: TRIES * wanted], wanted), (roomy[:ROOMY], 1)):
             for place in places:
-                if len(self.judged) >= enough or (self.judged and self.work > WORK):
+                if len(self.judged) >= enough:
                     break
                 if place in self.tried or self._share(place) > HOPELESS:
                     continue
-                if lost(self.question, self.found[place], self.steps.get(place), self.judged):
+                if self._left_out(place):
                     continue
                 try:
                     self._simulate(place)
@@ -198,6 +198,11 @@ class _Simulated:
                     self.tried.discard(place)
                     self.complete = False
                     return
+
+    def _left_out(self, place: int) -> bool:
+        """Whether it is not worth its simulation."""
+        given = self.question, self.found[place], self.steps.get(place), self.judged
+        return lost(*given) or (self.work > WORK and not far_better(*given))
 
     def by_score(self, order: Sequence[int]) -> Judged:
         """The best of those that were not simulated, by the quick score.

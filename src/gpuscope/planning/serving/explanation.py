@@ -21,9 +21,9 @@ from gpuscope.planning.serving.types import Offered, ServingPlan
 from gpuscope.planning.serving.untried import SPEECH, outcome, untried_serving
 from gpuscope.planning.why import what_became
 
-__all__ = ["explained_serving"]
+__all__ = ["ASSUMPTIONS", "explained_serving"]
 
-_ASSUMPTIONS = (
+ASSUMPTIONS = (
     Text(
         "Requests come at random (Poisson), with mean lengths; a latency is what nine in ten get."
     ),
@@ -81,7 +81,7 @@ def explained_serving(
         tuple(sections),
         (),
         (),
-        (*_ASSUMPTIONS, *bound_to(taken, question.clusters)),
+        (*ASSUMPTIONS, *bound_to(taken, question.clusters)),
     )
 
 

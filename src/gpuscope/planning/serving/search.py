@@ -36,7 +36,15 @@ from gpuscope.serving.simulate import Deployment, deploy, serve_requests
 from gpuscope.serving.slo import parse_slo
 from gpuscope.serving.verb import load_of
 
-__all__ = ["deployed", "feasible", "question_of_serving", "scored", "search_serving", "simulated"]
+__all__ = [
+    "deployed",
+    "feasible",
+    "order_of",
+    "question_of_serving",
+    "scored",
+    "search_serving",
+    "simulated",
+]
 
 MAX_TOKENS = (2048, 8192)
 MAX_SEQUENCES = (64, 256)
@@ -163,7 +171,7 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
     rejected += [_beyond(question, each) for each in over]
     left = offered[len(told) + len(beyond) :]
     rejected += [Rejected(_name(each.choice), "not_simulated", _left(each)) for each in left]
-    judged.sort(key=lambda each: _order(question, each))
+    judged.sort(key=lambda each: order_of(question, each))
     sure = [each for each in told if each.feasible >= question.certainty]
     front = undominated(
         judged, lambda e: (e.usd_per_million, e.tpot_s, e.ttft_s, e.energy_per_token_j)
@@ -181,7 +189,9 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
         rejected=tuple(rejected),
         candidates=len(offered) + len(rejected) - len(left) - len(beyond),
         complete=complete,
-        beyond=None if sure or not otherwise else min(otherwise, key=lambda e: _order(question, e)),
+        beyond=None
+        if sure or not otherwise
+        else min(otherwise, key=lambda e: order_of(question, e)),
     )
 
 
@@ -248,7 +258,7 @@ def _offered(
         and all(r.kind != "overloaded" for r in rejected)
     ):
         raise why
-    ordered = sorted(offered, key=lambda each: _order(question, each))
+    ordered = sorted(offered, key=lambda each: order_of(question, each))
     return _each_layout_first(ordered), over, rejected, complete
 
 
@@ -355,7 +365,7 @@ def _usd(question: ServingQuestion, cluster: Cluster) -> float | None:
     return None if price is None else price / tokens * 1e6
 
 
-def _order(question: ServingQuestion, each: Offered) -> tuple[object, ...]:
+def order_of(question: ServingQuestion, each: Offered) -> tuple[object, ...]:
     """What is sure enough first, then the cheapest, the fewest devices, the surest."""
     sure = each.feasible >= question.certainty
     price = each.usd_per_million
