@@ -206,7 +206,7 @@ def _compared(plan: ServingPlan) -> tuple[Section, ...]:
         return ()
     simulated = Section(Text("All that were simulated"), (_table(plan, plan.judged),))
     taken = plan.best or plan.nearest
-    own = ()
+    own: tuple[Section, ...] = ()
     if taken is not None and taken.simulated:
         own = (
             near_serving(plan.question, taken, plan.judged),

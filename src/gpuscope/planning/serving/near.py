@@ -45,11 +45,12 @@ def one_step(
     for tp in (choice.tp // 2, 2 * choice.tp):
         if 1 <= tp <= choice.cluster.devices_per_node and devices % tp == 0:
             yield f"tp {choice.tp} → {tp}", replace(choice, tp=tp, replicas=devices // tp)
-    for name, values in (("dtype", question.dtypes), ("kv_dtype", question.kv_dtypes)):
-        mine = getattr(choice, name)
-        for value in values:
-            if value != mine:
-                yield f"{name.replace('_', '-')} {mine} → {value}", replace(choice, **{name: value})
+    for other in question.dtypes:
+        if other != choice.dtype:
+            yield f"dtype {choice.dtype} → {other}", replace(choice, dtype=other)
+    for other in question.kv_dtypes:
+        if other != choice.kv_dtype:
+            yield f"kv {choice.kv_dtype} → {other}", replace(choice, kv_dtype=other)
     for name in ("max_tokens", "max_sequences"):
         mine = getattr(choice, name)
         for value in (mine // 2, 2 * mine):

@@ -33,7 +33,10 @@ def changed(mine: Tuned, other: Tuned) -> str | None:
     if len(found) != 1:
         return None
     own, theirs = pairs[found[0]]
-    if found[0] == "microbatch" and max(own, theirs) != 2 * min(own, theirs):
+    if found[0] == "microbatch" and mine.microbatch not in (
+        2 * other.microbatch,
+        other.microbatch / 2,
+    ):
         return None
     return f"{found[0]} {own} → {theirs}"
 
