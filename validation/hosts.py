@@ -62,7 +62,8 @@ def machines() -> dict[str, list[Step]]:
         real, today = row["measured"], row["today"]
         if _paced(real["device_s"], real["step_s"]):
             step = Step(real["step_s"], today["step_s"], today["low_s"], today["high_s"])
-            found.setdefault(f"{row['on'].upper()}, unseen kinds", []).append(step)
+            kinds = "unseen kinds" if row["set"] == "first" else "second unseen set"
+            found.setdefault(f"{row['on'].upper()}, {kinds}", []).append(step)
     for row in _read("corpus-h200-after.json"):
         real, said = row["measured"], row["predicted"]
         if _paced(real["busy_s"], real["step_s"]) and said["predicted"]:

@@ -54,6 +54,7 @@ class Judged:
         low_s, high_s: 80 % interval of the prediction.
         kernels: names as recorded.
         why: why it could not be predicted; "" if it was.
+        main: kind of the longest predicted kernel; "" where none is.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class Judged:
     high_s: float
     kernels: tuple[str, ...]
     why: str = ""
+    main: str = ""
 
     @property
     def error(self) -> float:
@@ -155,7 +157,11 @@ def _judged(row: dict[str, Any], program: Any, on: str) -> Judged:
     seconds = sum(k.duration_s for item in ops for k in item.kernels)
     low = seconds * max(0.0, 1 - device_error(costed, lambda k: k.duration_s - k.low_s))
     high = seconds * (1 + device_error(costed, lambda k: k.high_s - k.duration_s))
-    return replace(_unknown(row), predicted_s=seconds, low_s=low, high_s=high)
+    longest = max(
+        (k for item in ops for k in item.kernels), key=lambda k: k.duration_s, default=None
+    )
+    main = longest.kind if longest else ""
+    return replace(_unknown(row), predicted_s=seconds, low_s=low, high_s=high, main=main)
 
 
 def _with(base: Any, values: dict[str, float]) -> Any:

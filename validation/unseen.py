@@ -30,15 +30,11 @@ from zoo import Entry  # noqa: E402
 SAID = HERE / "results" / "unseen_said.json"
 RESULTS = HERE / "results" / "unseen.json"
 RECORDINGS = HERE / "recordings"
-OWN_HOST = RECORDINGS / "h200" / "unseen_host.toml"
-"""Constants of the H200's host, by its own bench of the same minutes (`unseen/host/`)."""
+FOLDERS = {"first": "unseen", "second": "fresh"}
+"""Of a device's recordings, by set. Beside them `<folder>_host.toml`, constants of the H200's host by
+its own bench of the same minutes."""
 
 DEVICES = ("h100", "h200")
-PAGES = {
-    "accuracy.md": "| what | by | n | mean | median | worst | in the 80 % interval |",
-    "accuracy.zh-CN.md": "| 对象 | 预测 | 数目 | 平均 | 中位 | 最差 | 落在 80 % 区间 |",
-}
-
 _NAMES = {
     "unseen_images": """ddpm dcgan segmentation mobile video optical_flow superresolution small_cnn
         contrastive detector""",
@@ -142,11 +138,12 @@ def rows() -> list[dict[str, Any]]:
     said, found = json.loads(SAID.read_text()), []
     for on in DEVICES:
         for entry in PROGRAMS:
-            file = RECORDINGS / on / "unseen" / f"{entry.name}.json"
+            folder = RECORDINGS / on / FOLDERS[set_of(entry)]
+            file = folder / f"{entry.name}.json"
             if not file.exists():
                 continue
             real = json.loads(file.read_text())
-            row = {"name": entry.name, "on": on, "said": said[entry.name][on]}
+            row = {"name": entry.name, "on": on, "set": set_of(entry), "said": said[entry.name][on]}
             row["measured"] = {
                 "step_s": real["step_time_s"],
                 "device_s": real["kernel_sum_s"],
@@ -157,8 +154,9 @@ def rows() -> list[dict[str, Any]]:
             }
             program = program_of(entry)
             row["today"] = _figures(gs.predict(program, on=on))
-            if on == "h200":
-                row["own"] = _figures(gs.predict(program, on=on, calibration=OWN_HOST))
+            own = folder.with_name(f"{folder.name}_host.toml")
+            if own.exists():
+                row["own"] = _figures(gs.predict(program, on=on, calibration=own))
             found.append(row)
             print(_line(row), flush=True)
     return found
@@ -173,52 +171,13 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
-def paced(row: dict[str, Any]) -> bool:
-    """Whether the host set the pace of what was measured."""
-    return row["measured"]["device_s"] < 0.8 * row["measured"]["step_s"]
-
-
-def summary(found: list[dict[str, Any]]) -> list[str]:
-    """Rows of the page's table: what, of whom, n, mean, median, worst, in the interval."""
-    groups = (
-        ("H100, step, device-bound", "h100", "step_s", False),
-        ("H100, step, host-bound", "h100", "step_s", True),
-        ("H200, step, host-bound", "h200", "step_s", True),
-        ("H100, device time", "h100", "device_s", None),
-        ("H200, device time", "h200", "device_s", None),
-        ("H100, launches", "h100", "launches", None),
-        ("H100, peak memory", "h100", "peak_bytes", None),
-        ("H100, energy, device-bound", "h100", "energy_j", False),
-        ("H100, energy, host-bound", "h100", "energy_j", True),
-    )
-    lines = []
-    for label, on, key, host in groups:
-        kept = [r for r in found if r["on"] == on and host in (None, paced(r))]
-        for whose in ("said", "today", *(("own",) if on == "h200" and key == "step_s" else ())):
-            lines.append(_summary_row(label, whose, key, kept))
-    return lines
-
-
-def _summary_row(label: str, whose: str, key: str, kept: list[dict[str, Any]]) -> str:
-    pairs = [(r[whose], r["measured"]) for r in kept if r["measured"][key] and r[whose][key]]
-    errors = [abs(p[key] / m[key] - 1) for p, m in pairs]
-    hits = [p["low_s"] <= m["step_s"] <= p["high_s"] for p, m in pairs]
-    inside = f"{sum(hits)} of {len(hits)}" if key == "step_s" else "–"
-    return (
-        f"| {label} | {whose} | {len(errors)} | {statistics.mean(errors):.0%} | "
-        f"{statistics.median(errors):.0%} | {max(errors):.0%} | {inside} |"
-    )
-
-
 def judge() -> None:
-    """Write the results and the page's table."""
-    from pages import splice
+    """Write the results and the page's tables."""
+    import unseen_page
 
     found = rows()
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    for page, head in PAGES.items():
-        table = "\n".join((head, "|---|---|---:|---:|---:|---:|---:|", *summary(found)))
-        splice(HERE.parent / "docs" / page, "unseen", table, False)
+    unseen_page.write(found)
 
 
 # -- measuring ----------------------------------------------------------------------------------

@@ -228,10 +228,15 @@ def source(of: str) -> str:
 
 def arguments(about: str | None) -> argparse.Namespace:
     """The command line that the fits to published tables share."""
-    parser = argparse.ArgumentParser(description=(about or "").split("\n", 1)[0])
-    parser.add_argument("systems", type=Path, help="the package's folder 'systems'")
-    parser.add_argument("--write", action="store_true", help="store constants in the catalogue")
-    return parser.parse_args()
+    return parser(about).parse_args()
+
+
+def parser(about: str | None) -> argparse.ArgumentParser:
+    """What reads that command line."""
+    found = argparse.ArgumentParser(description=(about or "").split("\n", 1)[0])
+    found.add_argument("systems", type=Path, help="the package's folder 'systems'")
+    found.add_argument("--write", action="store_true", help="store constants in the catalogue")
+    return found
 
 
 def fitted(about: str | None, run: Callable[[Path, bool], dict], results: Path) -> int:

@@ -4,7 +4,9 @@ Every timed call is captured alone, twice in a row (the second finds in the L2 w
 and costed at the clock that was read after it. The split is by families of models: a hash of the
 family's name puts half of them among the *seen*, whose single rows may be looked at and fitted to,
 and half among the *held out*, of which only sums are. A call that both make is seen. Writes
-`validation/results/harvest.json`.
+`validation/results/harvest.json`; with `--widths` also how much wider than random calls' the
+intervals of the device's learned residual are to be for families unseen (`intervals.py`; after
+`make residual`, which leaves them as of random calls).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "validation")]
 
+from benchmarks.harvest import intervals  # noqa: E402
 from benchmarks.harvest.calls import Call, read  # noqa: E402
 from kinds import Judged, figures, judged_point  # noqa: E402
 
@@ -88,6 +91,34 @@ def results(judged: Sequence[Judged], families: dict[str, set[str]]) -> dict[str
     return out
 
 
+def scored(judged: Sequence[Judged], families: dict[str, set[str]]) -> list[intervals.Scored]:
+    """Calls with their distance from the prediction, for intervals."""
+    found = []
+    for j in judged:
+        if j.predicted_s > 0:
+            of = families[Call(j.kind, j.params).mark]
+            apart = intervals.score(j.measured_s, j.predicted_s, j.low_s, j.high_s)
+            found.append(intervals.Scored(j.main, frozenset(of), held_out(of), apart))
+    return found
+
+
+def write_widths(found: dict[str, dict[str, float]], on: str) -> None:
+    """Multiply what the device's residual has by the new factors."""
+    from gpuscope import atomic
+    from gpuscope.cost import residual
+    from gpuscope.hardware import device
+    from gpuscope.hardware.calibration import CALIBRATIONS
+
+    path = CALIBRATIONS / device(on).id / residual.FILE
+    content = json.loads(path.read_text())
+    for kind, figures_ in found.items():
+        part = content["kinds"].get(kind)
+        if part is not None and figures_["factor"] != 1.0:
+            part["width"] = round(part.get("width", 1.0) * figures_["factor"], 3)
+    text = json.dumps(content, separators=(",", ":")).replace('{"if"', '\n{"if"')
+    atomic.write_atomically(path, text + "\n")
+
+
 def show(found: dict[str, Any]) -> str:
     """A table for the terminal."""
     lines = [
@@ -137,6 +168,7 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="*", help="these alone; writes nothing")
     parser.add_argument("--rows", type=int, default=0, help="single rows of the seen families")
     parser.add_argument("--share", type=int, default=1, help="every Nth call alone")
+    parser.add_argument("--widths", action="store_true", help="write the intervals' factors, too")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     calls, families = read(args.calls)
@@ -150,9 +182,13 @@ def main() -> int:
         print("not predicted:", why)
     found = results(judged, families)
     print(show(found))
+    wider = intervals.widths(scored(judged, families))
+    print(intervals.show(wider))
     if args.rows:
         print_rows(judged, families, args.rows)
     elif not args.kinds:
+        if args.widths:
+            write_widths(wider, args.on)
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from matmul_work import dense, run
 
 from gpuscope.cost.attention import attention_flops, tile_shape, unit_load
 from gpuscope.cost.attention_decode import decode_splits
+from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import device
-from gpuscope.program.types import TensorSpec
+from gpuscope.hardware.calibration import lent_to
+from gpuscope.program.types import Op, TensorSpec
 
 H200 = device("h200")
 PEAK = H200.peak_flops_per_s("bfloat16")
@@ -378,3 +382,19 @@ def test_a_head_fills_part_of_a_larger_systolic_array() -> None:
 
     assert share(128) < 0.5
     assert share(256) > 1.2 * share(128)
+
+
+def test_ampere_s_kernel_keeps_its_share_where_its_products_are_still_the_ones() -> None:
+    """Capability 12 has the products of 8: what the kernel reaches on Hopper is not lent."""
+    q, k, v = qkv(heads=16, sq=16384, dim=128)
+    taken = {}
+    for capability in ((8, 0), (9, 0), (10, 0), (12, 0)):
+        on = replace(H200, compute_capability=capability)
+        args = {"backend": "flash_only"}
+        op = Op(0, "gpuscope::attention", inputs=(q, k, v), outputs=(q,), args=args)
+        model = model_for(op.name)
+        assert model is not None
+        work = Work(op, on, Constants(lent_to("stranger")), (), (False,) * 3)
+        taken[capability] = seconds(model(work))
+    assert taken[8, 0] == taken[12, 0] < 0.75 * taken[9, 0]
+    assert taken[9, 0] == taken[10, 0]

@@ -211,6 +211,17 @@ def test_the_interval_is_that_of_unseen_calls(use) -> None:
     assert kernel.high_s / kernel.duration_s == pytest.approx(exp(0.4))
 
 
+def test_families_unseen_widen_the_interval_and_never_below_nothing(use) -> None:
+    quantiles = ((inf, log(0.9), log(1.2)),)
+    for width, low, high in ((1.0, 0.9, 1.2), (2.0, 0.8, 1.4), (20.0, 0.05, 5.0)):
+        found = made(0.0, quantiles=quantiles)
+        trees = {kind: replace(t, width=width) for kind, t in found.trees.items()}
+        use(replace(found, trees=trees))
+        (kernel,) = costed(product(2048, 2048, 2048))
+        assert kernel.low_s / kernel.duration_s == pytest.approx(low)
+        assert kernel.high_s / kernel.duration_s == pytest.approx(high)
+
+
 def test_what_the_engine_adds_for_all_kernels_is_taken_out_of_the_interval() -> None:
     assert residual._without(0.05, 0.03) == pytest.approx(0.04)
     assert residual._without(0.02, 0.067) == 0.01

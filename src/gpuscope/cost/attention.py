@@ -238,9 +238,10 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     constants = work.constants
     reach = 1.0 if constants.calibrated else constants.value("gemm.reach")
     efficiency = reach * constants.value(f"{general}.efficiency")
-    # FlashAttention-2 was written for compute capability 8: what it reaches on Hopper says
-    # nothing about the devices that use it, but holds for all that came after them.
-    later = (work.device.compute_capability or (0, 0)) >= (9, 0)
+    # FlashAttention-2 was written for the products of compute capability 8, which 12 has again
+    # (`mma.sync`): what it reaches on Hopper says nothing about the devices that use it, but holds
+    # for those that have products of warp groups or of tensor memory beside.
+    later = (9, 0) <= (work.device.compute_capability or (0, 0)) < (12, 0)
     if backend == "flash" and not later and not constants.own(f"{base}.efficiency"):
         times = constants.value(f"{general}.tile_s"), constants.value(f"{general}.start_s")
         return _Rates(efficiency, *times, constants.spread(f"{general}.efficiency"))

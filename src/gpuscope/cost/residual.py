@@ -64,6 +64,9 @@ _MARGIN = 0.1
 _L2_BYTES_PER_CLOCK_PER_UNIT = 64.0
 """What a multiprocessor can take from the L2 in a clock, at the very most."""
 
+_MOST_DOWN = 0.95
+"""No interval says that a kernel may take less than a twentieth of what is predicted."""
+
 _NOT_LEARNED = frozenset({"collective", "transfer", "fused", "memset"})
 
 Floats = npt.NDArray[np.float64]
@@ -81,6 +84,8 @@ class Trees:
         low, high: fitted range of the used features.
         quantiles: rows (duration up to which it holds, 10 % and 90 % quantile of
             ln(measured / predicted) on calls that the fit had not seen).
+        width: half-widths of the interval in those of random calls: what calls of families of
+            models that no constant has seen need (`benchmarks/harvest/intervals.py`).
     """
 
     feature: npt.NDArray[np.int64]
@@ -90,6 +95,7 @@ class Trees:
     low: Floats
     high: Floats
     quantiles: tuple[tuple[float, float, float], ...]
+    width: float = 1.0
 
     def value(self, x: Floats) -> float:
         """r before bounds, faded outside the fitted range."""
@@ -152,10 +158,10 @@ class Residual:
         trees = self.trees.get(kind)
         if trees is None or not trees.quantiles:
             return None
-        for up_to_s, low, high in trees.quantiles:
-            if seconds <= up_to_s:
-                return low, high
-        return trees.quantiles[-1][1:]
+        last = trees.quantiles[-1]
+        _, low, high = next((q for q in trees.quantiles if seconds <= q[0]), last)
+        down, up = trees.width * (1 - exp(low)), trees.width * (exp(high) - 1)
+        return log(1 - min(down, _MOST_DOWN)), log(1 + up)
 
 
 def residual_of(work: Work) -> Residual | None:
@@ -202,6 +208,7 @@ def _read(content: Mapping[str, Any]) -> Residual:
             np.array([low for low, _ in ranges.values()], float),
             np.array([high for _, high in ranges.values()], float),
             tuple((inf if s is None else s, lo, hi) for s, lo, hi in part["quantiles"]),
+            float(part.get("width", 1.0)),
         )
     levels = {name: Level(*row) for name, row in content["operators"].items()}
     return Residual(content["device"], trees, levels)
