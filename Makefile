@@ -116,6 +116,7 @@ validate: $(STAMP)
 	$(BIN)/python -m benchmarks.harvest.judge --share 4
 	$(BIN)/python validation/unseen.py judge
 	$(BIN)/python validation/table.py
+	$(BIN)/python validation/hosts.py
 
 # Programs of the world: captured, predicted, held against a real run on the CPU; docs/coverage.md.
 # Goes on where it stopped. Families whose libraries are not installed are left out.

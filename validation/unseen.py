@@ -129,15 +129,15 @@ def set_of(entry: Entry) -> str:
 # -- afterwards ---------------------------------------------------------------------------------
 
 
-def rows() -> list[dict[str, Any]]:
-    """Every recording beside what was said before it, and for the H200's host by its own bench."""
+def rows(names: list[str]) -> list[dict[str, Any]]:
+    """Recordings beside what was said before them, and for the H200's host by its own bench."""
     from predictions import program_of
 
     import gpuscope as gs
 
     said, found = json.loads(SAID.read_text()), []
     for on in DEVICES:
-        for entry in PROGRAMS:
+        for entry in chosen(names):
             folder = RECORDINGS / on / FOLDERS[set_of(entry)]
             file = folder / f"{entry.name}.json"
             if not file.exists():
@@ -171,11 +171,13 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
-def judge() -> None:
-    """Write the results and the page's tables."""
+def judge(names: list[str]) -> None:
+    """Write the results and the page's tables; what is known of programs not named stays."""
     import unseen_page
 
-    found = rows()
+    anew = {(r["on"], r["name"]): r for r in rows(names)}
+    old = json.loads(RESULTS.read_text()) if names and RESULTS.exists() else []
+    found = [anew.pop((r["on"], r["name"]), r) for r in old] + list(anew.values())
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     unseen_page.write(found)
 
@@ -337,7 +339,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("predict").add_argument("names", nargs="*")
-    commands.add_parser("judge")
+    commands.add_parser("judge").add_argument("names", nargs="*")
     measuring = commands.add_parser("measure")
     measuring.add_argument("out", type=Path)
     measuring.add_argument("names", nargs="*")
@@ -347,7 +349,7 @@ def main() -> None:
     if args.command == "predict":
         predict(args.names)
     elif args.command == "judge":
-        judge()
+        judge(args.names)
     else:
         measure_all(args.out, args.names, args.seconds, args.budget)
 

@@ -98,6 +98,17 @@ def test_the_math_path(options) -> None:
     assert len(named(program, "_softmax")) == 1
 
 
+@pytest.mark.parametrize(
+    ("shape", "backend"),
+    [((8, 8), "efficient"), ((4, 8, 8), "efficient_only"), ((1, 4, 8, 8), "efficient")],
+)
+def test_a_mask_of_three_dimensions_rules_cudnn_out(shape, backend) -> None:
+    """Seen on an H200: a bias of (heads, queries, keys) ran the memory-efficient kernel."""
+    program = attention(mask=lambda: torch.zeros(*shape, device="cuda", dtype=torch.bfloat16))
+    assert one(program, "attention").args["backend"] == backend
+    assert len(one(program, "attention_backward").outputs) == 3
+
+
 @pytest.mark.parametrize("shape", [(8, 8), (1, 4, 8, 8), (2, 4, 8, 8)])
 def test_a_mask_that_wants_a_gradient_takes_the_memory_efficient_kernel(shape) -> None:
     """Seen on an H200 (72 cases), also in bfloat16, where cuDNN's would be taken without it."""

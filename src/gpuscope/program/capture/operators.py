@@ -234,7 +234,9 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled,
     when the dtype is float64, or when the mask's keys do not lie side by side (T5's relative
     positions: heads last). A mask that wants a gradient leaves the memory-efficient kernel alone
-    (validation/recordings/h200/micro/attention_masks.jsonl.gz). cuDNN's kernels stand in for flash
+    (validation/recordings/h200/micro/attention_masks.jsonl.gz), and so does one of other than two
+    or four dimensions (sdp_utils_cpp.h, `check_attn_mask_shape`; fresh/sloped-distances.csv.gz in
+    those recordings). cuDNN's kernels stand in for flash
     and memory-efficient where the device prefers them: that is decided when a program is costed. A
     mask beside shared key heads leaves only cuDNN (seen on an H200); devices that do not prefer
     it would take the math path there, which is then costed as memory-efficient attention.
@@ -393,7 +395,7 @@ def attention(
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         # CUDA turns a bool mask into an additive one of the query's dtype first.
         attn_mask = torch.where(attn_mask, 0.0, -math.inf).to(q.dtype)
-    if attn_mask is not None and attn_mask.requires_grad:
+    if attn_mask is not None and (attn_mask.requires_grad or attn_mask.dim() not in (2, 4)):
         attn_mask = attn_mask.expand(*q.shape[:-1], k.shape[-2])
         backend += ONLY
     elif not getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)():
