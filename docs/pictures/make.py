@@ -1,7 +1,8 @@
 """The README's picture of a report: `python docs/pictures/make.py` (needs Chromium).
 
 Predicts what the picture shows, writes its page, and takes panels of it, one below the other, as a
-reader sees them. The figures go into the picture as text, by which a test knows when it is stale.
+reader sees them. The figures go into the picture as text, by which a quick test knows when it is
+stale; a slow one draws it again (`tests/views/browser/test_readme_picture.py`).
 """
 
 from __future__ import annotations
@@ -28,21 +29,30 @@ WIDTH, SHOWN, MARGIN = 1240, 1000, 24
 
 def main() -> None:
     """Write report.png beside this file."""
-    run = gs.predict(MODEL, on=ON, options=gs.WorkloadOptions(from_host=True))
+    run = predicted()
     facts = PngInfo()
     facts.add_text("gpuscope", json.dumps({name: getattr(run, name) for name in FACTS}))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.html"
         write_report([run], report, "en")
-        small = _picture(report)
+        small = picture(report)
     small.quantize(200, dither=Image.Dither.NONE).save(PICTURE, optimize=True, pnginfo=facts)
 
 
-def _picture(report: Path) -> Image.Image:
+def predicted() -> gs.Run:
+    """The step that it shows."""
+    return gs.predict(MODEL, on=ON, options=gs.WorkloadOptions(from_host=True))
+
+
+def chromium() -> str | None:
+    """The browser that draws it; None where there is none."""
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def picture(report: Path) -> Image.Image:
     """The page's summary and panels, as wide as the README shows them."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = running.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": 1000}, reduced_motion="reduce")
         page.goto(report.resolve().as_uri())
         page.wait_for_selector("html[data-ready]")

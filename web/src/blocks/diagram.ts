@@ -16,7 +16,7 @@ const LETTER = 6.9, LINE = 15;
 let serial = 0;
 
 export function diagram(block: DiagramBlock): HTMLElement {
-  const place = h("div", { class: "diagram" });
+  const place = h("div", { class: "diagram", tabindex: "0", role: "group", "aria-label": said(block.title) });
   const id = `arrow-${(serial += 1)}`;
   let step = block.steps.length ? 0 : -1;
   const draw = () => place.replaceChildren(picture(block, step, id, Math.max(place.clientWidth || 800, LEAST)));
