@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuscope.document.blocks import Axis, Cell, Column, Explanation, Lines, Section, Table
 from gpuscope.document.quantities import Number, Seconds
 from gpuscope.document.text import Text
-from gpuscope.planning.outlook import against, around, energy_and_co2, holders
+from gpuscope.planning.outlook import against, around, energy_and_co2, holders, one_step
 from gpuscope.planning.own.types import OwnPlan, Weighed
 from gpuscope.planning.sentences import (
     PEAK,
@@ -96,6 +96,7 @@ def _compared(plan: OwnPlan) -> list[Section]:
     return [
         Section(Text("All against all"), (_against(plan),)),
         Section(Text("All that were simulated"), (_table(plan, ordered),)),
+        one_step(plan.near, best.candidate.words),
         holders(best, best.candidate.words),
         *around(plan.judged, best, goal),
     ]

@@ -18,6 +18,7 @@ from gpuscope.planning.choice import choose, undominated
 from gpuscope.planning.figures.registry import goal_of, goals
 from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.limits import limits_of, nothing_within
+from gpuscope.planning.own.near import neighbours
 from gpuscope.planning.own.score import WRAPS, Effects, effects_of
 from gpuscope.planning.own.simulate import Quick, Simulator
 from gpuscope.planning.own.types import Changed, OwnPlan, OwnQuestion, Weighed
@@ -159,6 +160,9 @@ def search_own(question: OwnQuestion, on_candidate: OnCandidate | None = None) -
         before=before,
         candidates=len(found),
         complete=done.complete,
+        near=neighbours(question.goal, best, (*done.judged, *done.over), found, scores)
+        if done.judged
+        else (),
     )
 
 

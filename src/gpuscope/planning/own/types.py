@@ -11,7 +11,7 @@ from gpuscope.document.quantities import Seconds
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
 from gpuscope.planning.limits import Most
-from gpuscope.planning.types import Rejected, Simulated, counted
+from gpuscope.planning.types import Neighbour, Rejected, Simulated, counted
 
 __all__ = ["Changed", "OwnPlan", "OwnQuestion", "Weighed"]
 
@@ -126,6 +126,7 @@ class OwnPlan:
         candidates: how many were considered.
         complete: False where it was interrupted: the best so far, by the quick score where
             `judged` is empty.
+        near: those one decision away from the best, the best for the goal first.
     """
 
     question: OwnQuestion
@@ -137,6 +138,7 @@ class OwnPlan:
     before: Weighed | None
     candidates: int
     complete: bool = True
+    near: tuple[Neighbour, ...] = ()
 
     def __repr__(self) -> str:
         best = self.best.candidate
