@@ -121,6 +121,7 @@ SURFACE = {
         "--tp",
         "--ep",
         "--attention-dp",
+        "--pp",
         "--replicas",
         "--dtype",
         "--kv-dtype",

@@ -13,7 +13,7 @@ from fresh import bare, joint, limits, linear
 from gpuscope.serving.disaggregated import Group, Link, serve_apart
 from gpuscope.serving.engine import Engine, engine, engines
 from gpuscope.serving.fleet import serve_all
-from gpuscope.serving.iteration import IterationCost
+from gpuscope.serving.iteration import Curve, IterationCost, Stages
 from gpuscope.serving.record import SUMS, Record
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.routers import routers
@@ -99,7 +99,9 @@ def _tried(seed: int) -> None:
     cost: Cost = linear
     if room.guess is None and how.scheduler not in ("static", "triton") and not seed % 3:
         cost = joint(2 + seed % 4, graph_sizes=(1, 4, 8) if seed % 5 else ())
-    if random.random() < 0.2:
+    elif room.guess is None and how.scheduler not in ("static", "triton") and seed % 3 == 1:
+        cost = joint(1, stages=Stages((2, 3, 1)[: 1 + seed % 3], Curve((0.0, 1.0), (1e-4, 1e-4))))
+    if random.random() < 0.2 and (cost is linear or not seed % 3):
         group = Group(engine=how, limits=room, cost=cost, replicas=count, route=route)
         link = Link("any", float(random.choice([1e5, 1e9])), 1e-6, 1000.0)
         record, rows, _ = serve_apart(requests, group, replace(group, replicas=2), link)

@@ -83,6 +83,10 @@ _ENGINE: dict[str, tuple[Any, Any]] = {
         ],
         1,
     ),
+    "pp": (
+        Annotated[int, typer.Option(help=Text("Stages of a replica, of --tp devices each."))],
+        1,
+    ),
     "replicas": (Annotated[int | None, typer.Option(help=Text("Copies of the model."))], None),
     "dtype": (
         Annotated[str, typer.Option(help=Text("Of the weights: bfloat16, fp8, fp4, int4."))],

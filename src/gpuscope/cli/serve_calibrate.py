@@ -11,7 +11,7 @@ import typer
 from gpuscope.cli.explanations import Shown, show, write_page
 from gpuscope.cli.progress import note
 
-_OF_ENGINE = ("engine", "tp", "ep", "replicas", "dtype", "kv_dtype", "kv_blocks", "policy")
+_OF_ENGINE = ("engine", "tp", "ep", "pp", "replicas", "dtype", "kv_dtype", "kv_blocks", "policy")
 _SETTINGS = ("max_tokens", "max_sequences")
 
 

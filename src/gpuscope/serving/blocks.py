@@ -25,6 +25,7 @@ class Blocks:
 
     def __init__(self, total: int, each: int = 1) -> None:
         self.total, self.each, self.used = total, each, 0
+        self.promised = 0  # to requests at work until they end, where the policy promises
         self._users: dict[Name, int] = {}
         self._queue: OrderedDict[Name | int, int] = OrderedDict({0: total})
         self._next = 1

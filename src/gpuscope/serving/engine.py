@@ -148,13 +148,15 @@ class Engine:
 
     def step_s(self, device_s: float, sequences: int, tokens: int) -> float:
         """An iteration, of what its device takes and what its host does."""
-        host = self.host_busy_s(sequences, tokens)
-        serial = self.serial_s + self.serial_sequence_s * sequences + self.serial_token_s * tokens
-        if tokens and sequences > 1:
-            serial += self.serial_prompt_s
+        host, serial = self.host_busy_s(sequences, tokens), self.waits_s(sequences, tokens)
         if self.overlapped:
             return max(device_s, host) + serial
         return device_s + host + serial
+
+    def waits_s(self, sequences: int, tokens: int) -> float:
+        """What the device waits for in an iteration, even where host and device overlap."""
+        waits = self.serial_s + self.serial_sequence_s * sequences + self.serial_token_s * tokens
+        return waits + self.serial_prompt_s if tokens and sequences > 1 else waits
 
     def host_busy_s(self, sequences: int, tokens: int) -> float:
         """What the host does for an iteration."""

@@ -15,6 +15,7 @@ from gpuscope.serving.batch import DeviceTime
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.iteration import IterationCost
 from gpuscope.serving.lockstep import Lockstep
+from gpuscope.serving.pipeline import Pipeline
 from gpuscope.serving.record import Record
 from gpuscope.serving.replica import Replica
 from gpuscope.serving.requests import Ints, Requests
@@ -84,12 +85,12 @@ class Handed:
         """Nothing waits for it."""
 
 
-Worker = Replica | Lockstep
-"""What has a clock of its own: a replica, or its ranks together."""
+Worker = Replica | Lockstep | Pipeline
+"""What has a clock of its own: a replica, its ranks together, or its stages."""
 
 
 def drive(
-    replicas: Sequence[Replica],
+    replicas: Sequence[Replica] | Sequence[Pipeline],
     coming: Arrivals | Handed,
     route: Router,
     workers: Sequence[Worker] = (),
@@ -132,26 +133,36 @@ def serve_all(
     replicas: int = 1,
     route: str = "round-robin",
 ) -> tuple[Record, list[Record], Ints]:
-    """Serve requests on equal replicas, each of as many ranks as `cost` says.
+    """Serve requests on equal replicas, each of as many ranks or stages as `cost` says.
 
     Returns:
-        What became of the requests, the iterations of each rank of each replica, and which of
-        these served which.
+        What became of the requests, the iterations of each rank (or batch that is under way beside
+        others) of each replica, and which of these served which.
 
     Raises:
         DoesNotFitError: a request that keys and values have no room for.
     """
     check_room(limits, int((requests.input_tokens + requests.output_tokens).max()))
     ranks = ranks_of(cost)
-    if replicas * ranks == 1 and isinstance(cost, IterationCost):
+    stages = cost.stages if isinstance(cost, IterationCost) else None
+    if replicas * ranks == 1 and stages is None and isinstance(cost, IterationCost):
         quick = _compiled(requests, engine, limits, cost)
         if quick is not None:
             return quick[0], [quick[1]], np.zeros(len(requests), np.int64)
     device_s = cost.device_s if isinstance(cost, IterationCost) else cost
-    work = Work(requests, engine, limits)
+    work, coming = Work(requests, engine, limits), Arrivals(requests, engine.request_s)
+    if stages is not None and isinstance(cost, IterationCost):
+        count = len(stages.layers)
+        rows = [Record(0) for _ in range(replicas * count)]
+        lines = [
+            Pipeline(work, engine, limits, cost, stages, rows[at : at + count])
+            for at in range(0, len(rows), count)
+        ]
+        for _ in drive(lines, coming, router(route), lines):
+            pass
+        return work.record, rows, np.array(work.replica) * count
     rows = [Record(0) for _ in range(replicas * ranks)]
     fleet = [replica_for(work, engine, limits, device_s, each) for each in rows]
-    coming = Arrivals(requests, engine.request_s)
     for _ in drive(fleet, coming, router(route), in_step(fleet, cost)):
         pass
     return work.record, rows, np.array(work.replica)

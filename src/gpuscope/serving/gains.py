@@ -79,6 +79,9 @@ def _splits(model: str, on: Any, asked: Mapping[str, Any]) -> list[tuple[Text, d
     if asked.get("prefill") is not None:
         return []
     count = resolve_target(on).n_devices
+    if (pp := asked.get("pp", 1)) > 1:
+        tp = asked.get("tp") or max(1, count // ((asked.get("replicas") or 1) * pp))
+        return [(Text("no stages, {tp} devices", tp=tp * pp), {"pp": 1, "tp": tp * pp})]
     copies = asked.get("replicas") or max(1, count // (asked.get("tp") or count))
     tp = asked.get("tp") or max(1, count // copies)
     made = [
@@ -88,6 +91,8 @@ def _splits(model: str, on: Any, asked: Mapping[str, Any]) -> list[tuple[Text, d
         if n and n <= count
     ]  # fmt: skip
     if tp > 1:
+        told = Text("two stages of {tp} devices", tp=tp // 2)
+        made.append((told, {"pp": 2, "tp": tp // 2, "attention_dp": 1, "ep": 1}))
         other = 1 if asked.get("attention_dp", 1) > 1 else tp
         made.append((Text("attention in data parallel: {groups}", groups=other),
                      {"attention_dp": other, "ep": tp}))  # fmt: skip

@@ -72,6 +72,19 @@ def rising(x: Sequence[float], y: Sequence[float]) -> Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class Stages:
+    """Layers on devices of their own.
+
+    Attributes:
+        layers: of each stage.
+        hop_s: from one to the next, by tokens.
+    """
+
+    layers: tuple[int, ...]
+    hop_s: Curve
+
+
+@dataclass(frozen=True, slots=True)
 class IterationCost:
     """Seconds of one iteration of one replica.
 
@@ -83,6 +96,7 @@ class IterationCost:
         launches: kernels of an iteration with prompts, where each is launched by the host.
         joint_s: by tokens of all ranks that attend apart; `ranks` of them, 1 for none.
         graph_sizes: decode batches that have a graph: a batch is rounded up.
+        stages: that the layers are cut into; None: they are not.
         scale: on all device time, fitted for an engine.
         spread: relative 80 % half-width of device time.
     """
@@ -97,6 +111,7 @@ class IterationCost:
     launches: int = 0
     joint_s: Curve = NOTHING
     ranks: int = 1
+    stages: Stages | None = None
     graph_sizes: tuple[int, ...] = ()
     scale: float = 1.0
     spread: float = 0.15
@@ -182,23 +197,42 @@ def iteration_cost(
     cache_bytes: float = 2.0,
     calibration: Calibration | None = None,
     dp: int = 1,
+    pp: int = 1,
 ) -> IterationCost:
     """Price a model's iterations on `tp` devices of a cluster, in `dp` groups that attend apart.
+
+    With `pp` stages on so many devices each, it is the time of all stages one after the other.
 
     What a command keeps is taken, where the device's constants are the catalogue's.
     """
 
     def make() -> IterationCost:
-        return _cost_of(Priced(size, kept, cluster, tp, ep, cache_bytes, calibration, dp))
+        return _cost_of(Priced(size, kept, cluster, tp, ep, cache_bytes, calibration, dp), pp)
 
     if calibration is not None:
         return make()
-    split = {"tp": tp, "ep": ep, "dp": dp, "cache_bytes": cache_bytes}
+    split = {"tp": tp, "ep": ep, "dp": dp, "pp": pp, "cache_bytes": cache_bytes}
     about = {"weights": plain(kept), "on": plain(cluster), **split}
     return kept_figures(IterationCost, size, WorkloadOptions(task="decode"), cluster, about, make)
 
 
-def _cost_of(made: Priced) -> IterationCost:
+def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
+    """Layers of each stage: what does not divide goes to those before the last, from its end on
+    (vllm/distributed/utils.py, get_pp_indices; SGLang has the same)."""
+    made = [layers // stages] * stages
+    for at in range(2, layers % stages + 2):
+        made[-at] += 1
+    return tuple(made)
+
+
+def _stages_of(made: Priced, pp: int) -> Stages | None:
+    if pp == 1:
+        return None
+    hops = rising(TOKENS, [made.hop_s(tokens) for tokens in TOKENS])
+    return Stages(stage_layers(made.size.layers, pp), hops)
+
+
+def _cost_of(made: Priced, pp: int = 1) -> IterationCost:
     near = (
         rising([pairs(n, made.reach) for n in LENGTHS], [made.near_s(n) for n in LENGTHS])
         if made.reach
@@ -216,6 +250,7 @@ def _cost_of(made: Priced) -> IterationCost:
         launches=made.launches(),
         joint_s=rising(JOINT, [made.joint_s(n) for n in JOINT]) if made.dp > 1 else NOTHING,
         ranks=made.dp,
+        stages=_stages_of(made, pp),
         decode=tuple(rising(KEYS, [made.decode_s(n, keys) for keys in KEYS]) for n in SEQUENCES),
         spread=made.spread,
     )

@@ -50,6 +50,7 @@ class Metrics:
         kept_share: share of all requests that kept every limit; None without limits.
         goodput_per_s: requests each second that did; None without limits.
         energy_per_token_j: over finished output tokens; None unknown.
+        usd_per_million: of finished output tokens, for the devices of the run; None unknown.
     """
 
     requests: int
@@ -67,6 +68,7 @@ class Metrics:
     kept_share: float | None = None
     goodput_per_s: float | None = None
     energy_per_token_j: float | None = None
+    usd_per_million: float | None = None
 
 
 def ttft_s(served: Served) -> Floats:
@@ -121,7 +123,15 @@ def metrics(found: Serving, limits: Sequence[Limit] = ()) -> Metrics:
         kept_share=kept / len(served) if limits else None,
         goodput_per_s=rate(kept) if limits else None,
         energy_per_token_j=found.energy_j / output if found.energy_j and output else None,
+        usd_per_million=_usd_per_million(found, duration_s, output),
     )
+
+
+def _usd_per_million(found: Serving, duration_s: float, output: int) -> float | None:
+    price = found.settings.get("usd_per_hour")
+    if price is None or not output:
+        return None
+    return float(price) / 3600 * duration_s / output * 1e6
 
 
 def kept_limits(served: Served, limits: Sequence[Limit]) -> npt.NDArray[np.bool_]:

@@ -8,6 +8,7 @@ in place of keys is read and written once a step.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from math import ceil, inf, sqrt
 
 from gpuscope.cost.engine import cost_program
@@ -117,7 +118,7 @@ class Priced:
             for name in SUMS
             if not name.startswith("symm") or self.cluster.scale_up_domain_devices >= self.tp
         )
-        quickest = min(self._moved_s(name, x, x, self.tp) for name in ways)
+        quickest = min(self._moved_s(name, x, x, range(self.tp)) for name in ways)
         sums = 2.0 * self.size.layers - (self._mixtures if self.dp > 1 else 0)
         return sums * quickest
 
@@ -129,21 +130,31 @@ class Priced:
         """
         whole = dense(tokens, self.size.hidden)
         part = dense(ceil(tokens / self.ranks), self.size.hidden)
-        moved = self._moved_s(GATHER, part, whole, self.ranks)
-        moved += self._moved_s(SCATTER, whole, part, self.ranks)
+        moved = self._moved_s(GATHER, part, whole, range(self.ranks))
+        moved += self._moved_s(SCATTER, whole, part, range(self.ranks))
         return self._mixtures * (self._run(self.block.routed(tokens)) + moved)
+
+    def hop_s(self, tokens: int) -> float:
+        """From a stage to the next: hidden states and residual (vllm/sequence.py,
+        IntermediateTensors), a part from each rank, which the next stage gathers."""
+        part = dense(ceil(2 * tokens / self.tp), self.size.hidden)
+        sent = self._moved_s("c10d::send", part, part, (0, self.tp))
+        if self.tp == 1:
+            return sent
+        whole = dense(2 * tokens, self.size.hidden)
+        return sent + self._moved_s(GATHER, part, whole, range(self.tp))
 
     @property
     def _mixtures(self) -> int:
         """Blocks with experts."""
         return sum(count for (experts, _), count in self.kinds.items() if experts)
 
-    def _moved_s(self, name: str, sent: TensorSpec, got: TensorSpec, ranks: int) -> float:
+    def _moved_s(self, name: str, sent: TensorSpec, got: TensorSpec, ranks: Iterable[int]) -> float:
         """A collective operation; infinite where it has no model."""
         model = model_for(name)
         if model is None:
             return inf
-        group = ProcessGroup("tp", "tp", tuple(range(ranks)))
+        group = ProcessGroup("tp", "tp", tuple(ranks))
         op = Op(0, name, inputs=(sent,), outputs=(got,), group=0)
         work = Work(
             op, self.device, self.constants, cluster=self.cluster, group=group, rank=0

@@ -67,7 +67,6 @@ class Replica:
         self.asking = Asking(work, self.partial, self.blocks, limits.block_tokens)
         self.barred = False  # who was put off waits for the next iteration
         self.reserve = limits.reserve
-        self.reserved = 0
         self.growth: Growing = Growth(limits.block_tokens)
         self.totals = [0.0, 0.0, 0.0]  # decoding so far: device, host, behind prompts
         self.row_preemptions = 0
@@ -85,6 +84,11 @@ class Replica:
         self.work.left_at[each] = intended
         at_s = self.clear if self.clear > self.now else now
         self.late.add(each, at_s, self.engine.accepted_s(self.work.inputs[each]))
+
+    @property
+    def queued(self) -> int:
+        """Requests that have not begun."""
+        return len(self.waiting) + len(self.late)
 
     @property
     def working(self) -> bool:
@@ -157,18 +161,22 @@ class Replica:
                 len(self.decoding),
                 len(self.decoding) * self.step_tokens,
                 self.growth.taken(self.step_count, 1, 0),
-                tuple(self.partial),
+                self._unplanned(),
                 () if self.barred else self.waiting,
                 asking.left,
                 asking.need,
                 asking.whole,
                 self.blocks.free,
-                max(0, self.reserved - self.blocks.used),
+                max(0, self.blocks.promised - self.blocks.used),
                 self.reserve * self.to_come,
                 self.now,
                 self.work,
             )
         )
+
+    def _unplanned(self) -> tuple[int, ...]:
+        """Half-done prompts that the next iteration may go on with."""
+        return tuple(self.partial)
 
     def _taken(self, chosen: Plan, decoding: int) -> Batch:
         """The prompts of a plan, admitted, their blocks taken."""
@@ -242,7 +250,7 @@ class Replica:
         self.blocks.take(work.beside(each))
         if self.policy.promises:
             work.share[each] = self.asking.whole(each, 1.0)
-            self.reserved += work.share[each]
+            self.blocks.promised += work.share[each]
         work.done[each] = 0
         if work.brought is not None and not record.preemptions[each]:
             work.done[each] = work.brought[each]
@@ -350,11 +358,14 @@ class Replica:
 
     def _advance(self, steps: int) -> None:
         sequences = len(self.decoding)
-        self.blocks.take(self.growth.taken(self.step_count, steps, sequences))
+        self._grow(steps)
         self.keys += steps * sequences
         self.to_come -= steps * sequences
         self.step_count += steps
         self._lower_reserve(steps)
+
+    def _grow(self, steps: int) -> None:
+        self.blocks.take(self.growth.taken(self.step_count, steps, len(self.decoding)))
 
     def _lower_reserve(self, steps: int) -> None:
         """Of the answers, a smaller share is reckoned to come, while nothing is put off."""
@@ -387,7 +398,7 @@ class Replica:
         self.blocks.give_back(count, names, computed)
         if names:
             work.named[each] = []
-        self.reserved -= work.share[each]
+        self.blocks.promised -= work.share[each]
 
     def _leave(self, each: int) -> None:
         """It decodes no more: what it has, and what its time went to."""
@@ -403,10 +414,13 @@ class Replica:
         record.host[each] += self.totals[1] - host
         record.behind[each] += self.totals[2] - behind
 
+    def _victim(self) -> int:
+        return self.policy.victim(self)
+
     def _preempt(self) -> None:
         """Put one off; it starts again from its first token."""
         work = self.work
-        each = self.policy.victim(self)
+        each = self._victim()
         if each in self.decoding:
             steps = self.step_count - work.since[each]
             self._leave(each)
@@ -435,6 +449,6 @@ class Replica:
     ) -> None:
         self.rows.add(
             (begun, steps, device, host, tokens, decoding, self.blocks.used,
-             len(self.waiting) + len(self.late), self.row_preemptions)
+             self.queued, self.row_preemptions)
         )  # fmt: skip
         self.row_preemptions = 0

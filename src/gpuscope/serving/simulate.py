@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuscope.document.quantities import Count, Number, Seconds
 from gpuscope.document.text import Text, sentences
-from gpuscope.errors import InvalidValueError
+from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.hardware.shares import error_factor, note_of
 from gpuscope.program.models.parallel.size import TransformerSize
@@ -20,6 +20,7 @@ from gpuscope.serving.engine import Engine
 from gpuscope.serving.fitting import room_for
 from gpuscope.serving.fleet import serve_all
 from gpuscope.serving.iteration import IterationCost, iteration_cost
+from gpuscope.serving.limiting import device_shares
 from gpuscope.serving.memory import KvMemory
 from gpuscope.serving.quantization import Quantization, quantization
 from gpuscope.serving.record import ROW, Record
@@ -29,6 +30,8 @@ from gpuscope.serving.routers import router_named
 from gpuscope.serving.schedulers import Limits
 from gpuscope.serving.slices import anew, part_of
 from gpuscope.serving.speculation import Guess
+from gpuscope.serving.spent import energy_j, usd_per_hour
+from gpuscope.serving.splits import check_split, check_stages, fullest_stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class Deployment:
         router: which replica, or rank that attends apart, a request goes to.
         guess: how tokens are drafted; None: they are not.
         dp: groups of a replica's devices that attend to requests of their own.
+        pp: stages of its layers, of `tp` devices each.
         prefill: works on the prompts, where other devices do; its router is this one's, too.
         link: that their keys and values go over.
     """
@@ -63,6 +67,7 @@ class Deployment:
     router: str = "round-robin"
     guess: Guess | None = None
     dp: int = 1
+    pp: int = 1
     prefill: Deployment | None = None
     link: Link | None = None
 
@@ -75,8 +80,8 @@ class Deployment:
 
     @property
     def ranks(self) -> int:
-        """With requests of their own, of all replicas."""
-        return self.replicas * self.dp
+        """With requests of their own, of all replicas: groups, or batches under way."""
+        return self.replicas * self.dp * self.pp
 
     @property
     def limits(self) -> Limits:
@@ -109,6 +114,7 @@ def deploy(
     tp: int | None = None,
     ep: int = 1,
     dp: int = 1,
+    pp: int = 1,
     replicas: int | None = None,
     cache_bytes: float = 2.0,
     kv_blocks: int | None = None,
@@ -123,9 +129,10 @@ def deploy(
         cluster: all devices.
         engine: profile.
         dtype: of the weights: bfloat16, fp8, fp4, int4.
-        tp: devices of a replica; all of them by default.
+        tp: devices of a replica, or of each stage of it; all of them by default.
         ep: ranks that share the experts, of the `tp`.
         dp: groups of the `tp` that attend to requests of their own, and share the experts.
+        pp: stages that the layers are cut into, on devices of their own.
         replicas: copies; as many as the devices hold by default.
         cache_bytes: of one number of the keys and values.
         kv_blocks: where known (the engine logs it).
@@ -140,9 +147,11 @@ def deploy(
         DoesNotFitError: the weights leave no room.
         UnsupportedError: a dtype that the device lacks.
     """
-    tp = tp or max(1, cluster.n_devices // (replicas or 1))
-    replicas = replicas or max(1, cluster.n_devices // max(tp, 1))
-    _check_split(model, size, cluster, tp, ep, dp, replicas)
+    tp = tp or max(1, cluster.n_devices // ((replicas or 1) * pp))
+    replicas = replicas or max(1, cluster.n_devices // max(tp * pp, 1))
+    check_split(model, size, cluster, tp, ep, dp, replicas, pp)
+    if pp > 1:
+        check_stages(model, size, engine, pp, dp, guess)
     if dp > 1:
         check_apart(model, size, engine, tp, dp, guess)
         engine = engine.of_rank(dp)
@@ -151,48 +160,19 @@ def deploy(
         told = Text("{device} has no fp8: keys and values are stored in it, and widened when read.",
                     device=cluster.device.name)  # fmt: skip
         kept = replace(kept, note=sentences(kept.note, told))
-    memory = room_for(size, kept, cluster.device, engine, tp, cache_bytes, kv_blocks, dp)
+    memory = room_for(
+        fullest_stage(size, pp), kept, cluster.device, engine, tp, cache_bytes, kv_blocks, dp
+    )
     if memory.max_sequences is not None:
         engine = replace(engine, max_sequences=min(engine.max_sequences, memory.max_sequences))
-    cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration, dp)
-    engine = engine.launching(cost.launches)
+    cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration, dp, pp)
+    engine = engine.launching(-(-cost.launches // pp))
     cost = replace(cost, graph_sizes=engine.graph_sizes, scale=engine.device_scale)
     return Deployment(
         model=model, size=size, kept=kept, engine=engine, cluster=cluster, tp=tp,
-        replicas=replicas, memory=memory, cost=cost, guess=guess, dp=dp,
+        replicas=replicas, memory=memory, cost=cost, guess=guess, dp=dp, pp=pp,
         router=router_named(router or (engine.rank_router if dp > 1 else "round-robin")),
     )  # fmt: skip
-
-
-def _check_split(
-    model: str, size: TransformerSize, cluster: Cluster, tp: int, ep: int, dp: int, replicas: int
-) -> None:
-    if tp < 1 or (dp == 1 and size.heads % tp):
-        raise InvalidValueError(
-            Text("--tp {tp} does not divide the {heads} heads of {model}.", tp=tp,
-                 heads=size.heads, model=model),
-            "",
-            Text("Type one of: {ways}", ways=", ".join(
-                str(n) for n in (1, 2, 4, 8, 16, 32) if size.heads % n == 0)),
-        )  # fmt: skip
-    if replicas < 1 or tp * replicas > cluster.n_devices:
-        raise InvalidValueError(
-            Text(
-                "{wanted} devices are needed ({replicas} x {tp}), and the target has {count}.",
-                wanted=tp * replicas,
-                replicas=replicas,
-                tp=tp,
-                count=cluster.n_devices,
-            ),
-            "",
-            Text("Type: --on {count}x{device}", count=tp * replicas, device=cluster.device.id),
-        )
-    if ep < 1 or tp % ep or (size.experts is not None and size.experts.count % ep):
-        raise InvalidValueError(
-            Text("--ep {ep} does not share the experts of {model} evenly.", ep=ep, model=model),
-            "",
-            Text("Choose one that divides --tp and the number of experts."),
-        )
 
 
 def serve_requests(found: Deployment, requests: Requests) -> Serving:
@@ -222,7 +202,14 @@ def apart(prefill: Deployment, decode: Deployment) -> Deployment:
 
     Raises:
         InvalidValueError: the catalogue knows no link between them.
+        UnsupportedError: layers of one are in stages.
     """
+    if max(prefill.pp, decode.pp) > 1:
+        raise UnsupportedError(
+            Text("Stages where prompts and answers have devices of their own are not modelled."),
+            "",
+            Text("Leave out --pp, or name all devices by --on."),
+        )
     link = link_between(
         prefill.cluster.device,
         decode.cluster.device,
@@ -251,7 +238,7 @@ def _run(found: Deployment, requests: Requests) -> tuple[Record, list[Record], I
         )  # fmt: skip
     whole, made = Record(len(requests)), []
     where = np.arange(len(requests)) % found.replicas
-    served = where * found.dp  # by the first rank of each
+    served = where * found.dp * found.pp  # by the first rank of each
     for at in range(min(found.replicas, len(requests))):
         rows = np.flatnonzero(where == at)
         part = part_of(requests, rows, found.replicas, at)
@@ -297,8 +284,9 @@ def _serving(
         found.devices,
         served,
         settings={
-            "tp": found.tp, "attention_dp": found.dp, "replicas": found.replicas,
+            "tp": found.tp, "pp": found.pp, "attention_dp": found.dp, "replicas": found.replicas,
             "dtype": found.kept.name, "max_sequences": found.engine.max_sequences,
+            "max_tokens": found.engine.max_tokens,
             "preferred": ",".join(map(str, found.engine.sizes)),
             "delay_us": round(found.engine.delay_s * 1e6),
             "prefill_replicas": found.prefill.ranks if found.prefill else 0,
@@ -311,7 +299,21 @@ def _serving(
         name=requests.name,
         notes=_notes(found),
     )  # fmt: skip
-    return replace(made, energy_j=_energy_j(found, made))
+    known = {**made.settings, **_shares(found, made.iterations)}
+    if (price := usd_per_hour(found)) is not None:
+        known["usd_per_hour"] = price
+    return replace(made, settings=known, energy_j=energy_j(found, made))
+
+
+def _shares(found: Deployment, rows: Iterations) -> dict[str, float]:
+    """Of one kind of devices; nothing is said of two."""
+    if found.prefill is not None:
+        return {}
+    rate = found.cluster.device.memory_bandwidth_bytes_per_s
+    read_s = None  # of experts only those that are hit
+    if found.size.experts is None and rate:
+        read_s = found.pp * found.memory.weights_bytes / rate
+    return device_shares(found.cost, read_s, rows)
 
 
 def iterations_of(records: Sequence[Record]) -> Iterations:
@@ -337,6 +339,10 @@ def _notes(found: Deployment) -> tuple[str, ...]:
             Text("Without graphs the host launches {launches} kernels an iteration, {each} each.",
                  launches=Count(found.cost.launches), each=Seconds(each_s))
         )  # fmt: skip
+    if found.cost.stages is not None:
+        layers = ", ".join(map(str, found.cost.stages.layers))
+        notes.append(Text("Stages of {layers} layers, held against no running engine.",
+                          layers=layers))  # fmt: skip
     if found.size.experts is not None:
         notes.append(Text("Experts are hit evenly; a real router is not even."))
     notes.append(
@@ -347,28 +353,6 @@ def _notes(found: Deployment) -> tuple[str, ...]:
              tokens=Number(found.guess.tokens_per_step))
     )  # fmt: skip
     return tuple(notes)
-
-
-def _energy_j(found: Deployment, made: Serving) -> float | None:
-    """Board power while the device works, at rest else: an upper estimate of what it draws."""
-    rows, lasts_s = made.iterations, float(np.nanmax(made.served.finished_s))
-    first = found.prefill.ranks if found.prefill else 0
-    parts = [_drawn_j(found, float(rows.device_s[rows.replica >= first].sum()), lasts_s)]
-    if found.prefill:
-        busy_s = float(rows.device_s[rows.replica < first].sum())
-        parts.append(_drawn_j(found.prefill, busy_s, lasts_s))
-    return None if None in parts else sum(part for part in parts if part is not None)
-
-
-def _drawn_j(found: Deployment, busy_s: float, lasts_s: float) -> float | None:
-    device = found.cluster.device
-    if device.tdp_w is None:
-        return None
-    lasts = lasts_s * found.ranks
-    busy = min(busy_s, lasts)
-    rest_w = device.idle_power_w or 0.15 * device.tdp_w
-    # Decoding waits for the memory: a board draws about three quarters of its limit.
-    return found.tp / found.dp * (busy * 0.75 * device.tdp_w + (lasts - busy) * rest_w)
 
 
 _PLACES = 512

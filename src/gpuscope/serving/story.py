@@ -25,6 +25,7 @@ from gpuscope.document.blocks import (
 from gpuscope.document.quantities import Number, Percent, Seconds
 from gpuscope.document.text import Text, verbatim
 from gpuscope.serving.gains import Gain, gains_section
+from gpuscope.serving.limiting import limiting, limits_table
 from gpuscope.serving.metrics import Metrics, Spread, metrics, tpot_s, ttft_s
 from gpuscope.serving.over_time import lives, over_time
 from gpuscope.serving.requests import Floats
@@ -105,7 +106,9 @@ def _summary(
     told: list[Text] = []
     if len(runs) == 1:
         told += _of_one(runs[0], found[0], limits)
-    elif limits:
+    else:
+        told.append(_knee(runs, found))
+    if limits and len(runs) > 1:
         kept = [m for m in found if m.kept_share is not None and m.kept_share >= 0.99]
         if kept:
             best = max(kept, key=lambda m: m.requests_per_s or 0.0)
@@ -115,6 +118,20 @@ def _summary(
     most = max((m.output_tokens_per_s or 0.0) for m in found)
     told.append(Text("Most output: {rate} tokens/s.", rate=Number(most)))
     return tuple(told)
+
+
+def _knee(runs: Sequence[Serving], found: Sequence[Metrics]) -> Text:
+    """Where throughput over latency is highest (Kleinrock 1979: power): beyond it latency grows
+    faster than throughput."""
+    power = [(m.output_tokens_per_s or 0.0) / (m.e2e.mean_s or 1.0) for m in found]
+    order = sorted(range(len(found)), key=lambda at: found[at].output_tokens_per_s or 0.0)
+    at = power.index(max(power))
+    if at == order[-1]:
+        return Text("Throughput grows faster than latency up to the last load.")
+    return Text(
+        "The knee is at {load}: beyond it latency grows faster than throughput.",
+        load=_called(runs[at]),
+    )
 
 
 def _unreached(found: Sequence[Metrics]) -> Text:
@@ -221,7 +238,11 @@ def _one(run: Serving, found: Metrics) -> tuple[Block, ...]:
         facts.append(
             Fact(Text("energy of an output token"), found.energy_per_token_j, "J", "estimated")
         )
-    shown += [Facts(tuple(facts)), *_causes([run])]
+    if found.usd_per_million is not None:
+        cost = Text("cost of a million output tokens")
+        facts.append(Fact(cost, found.usd_per_million, "usd", "estimated"))
+    limits = limiting(run)
+    shown += [Facts(tuple(facts)), *((limits_table(limits),) if limits else ()), *_causes([run])]
     single = lives(run, CAUSES)
     if single is not None and not run.saturated:
         shown.append(single)
@@ -242,6 +263,8 @@ def _latencies(run: Serving, found: Metrics) -> Table:
         low, high = _around(spread.p50_s or 0.0, run.relative_error.get(key))
         known = spread.p50_s is not None
         rows.append((name, *_figures(spread), low if known else None, high if known else None))
+    if found.itl_p99.p50_s is not None:
+        rows.append((Text("ITL, the P99 of a request"), *_figures(found.itl_p99), None, None))
     columns = ["P50", "P90", "P99"]
     return Table(
         Text("Latencies"),

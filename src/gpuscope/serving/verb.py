@@ -50,6 +50,7 @@ def serve(
     tp: int | None = None,
     ep: int = 1,
     attention_dp: int = 1,
+    pp: int = 1,
     replicas: int | None = None,
     dtype: str = "bfloat16",
     kv_dtype: str = "bfloat16",
@@ -82,6 +83,7 @@ def serve(
         tp, ep, replicas: how the devices are used; by default one replica on all.
         attention_dp: groups of the `tp` devices that attend to requests of their own and share the
             experts, in step: vLLM's --data-parallel-size, SGLang's --enable-dp-attention --dp.
+        pp: stages that the layers are cut into, on `tp` devices each (--pipeline-parallel-size).
         dtype, kv_dtype: of the weights (bfloat16, fp8, fp4, int4), and of keys and values (fp8).
         kv_blocks: where known, instead of the prediction.
         shared: tokens that all prompts begin with.
@@ -117,9 +119,9 @@ def serve(
 
     def made(devices: Target) -> Deployment:
         return deployment(
-            model, devices, engine, settings, tp=tp, ep=ep, dp=attention_dp, replicas=replicas,
-            dtype=dtype, kv_dtype=kv_dtype, kv_blocks=kv_blocks, calibration=calibration,
-            router=router, guess=guess, policy=policy, graphs=graphs,
+            model, devices, engine, settings, tp=tp, ep=ep, dp=attention_dp, pp=pp,
+            replicas=replicas, dtype=dtype, kv_dtype=kv_dtype, kv_blocks=kv_blocks,
+            calibration=calibration, router=router, guess=guess, policy=policy, graphs=graphs,
         )  # fmt: skip
 
     found = made(on) if prefill is None or decode is None else apart(made(prefill), made(decode))
@@ -223,7 +225,7 @@ def deployment(
 ) -> Deployment:
     """What serves: see `serve` for the arguments, `simulate.deploy` for the others."""
     cluster = resolve_target(on)
-    for option in ("tp", "ep", "dp", "replicas", "kv_blocks"):
+    for option in ("tp", "ep", "dp", "pp", "replicas", "kv_blocks"):
         if how.get(option) is not None and how[option] < 1:
             name = "attention_dp" if option == "dp" else option
             raise InvalidValueError(

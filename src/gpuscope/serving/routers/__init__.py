@@ -6,7 +6,7 @@ sent when it comes, and stays where it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -14,13 +14,37 @@ from typing import Protocol
 
 from gpuscope.document.text import Text
 from gpuscope.errors import UnknownNameError
-from gpuscope.serving.replica import Replica
+from gpuscope.serving.work import Work
+
+
+class Queue(Protocol):
+    """What a router sees of a replica: who waits, is on the way there, and is at work."""
+
+    @property
+    def work(self) -> Work:
+        """The requests themselves."""
+
+    @property
+    def waiting(self) -> Sized:
+        """In its queue."""
+
+    @property
+    def late(self) -> Sized:
+        """On the way there."""
+
+    @property
+    def partial(self) -> Sized:
+        """At work, the prompt not through."""
+
+    @property
+    def decoding(self) -> Sized:
+        """At work, the answer begun."""
 
 
 class Router(Protocol):
     """A way to choose."""
 
-    def choose(self, each: int, replicas: Sequence[Replica]) -> int:
+    def choose(self, each: int, replicas: Sequence[Queue]) -> int:
         """Where a request goes."""
 
 
@@ -54,7 +78,7 @@ def router(name: str) -> Router:
     return made
 
 
-def requests_of(replica: Replica) -> int:
+def requests_of(replica: Queue) -> int:
     """In its queue and at work."""
     coming = len(replica.waiting) + len(replica.late)
     return coming + len(replica.partial) + len(replica.decoding)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuscope.serving.replica import Replica
-from gpuscope.serving.routers import requests_of
+from gpuscope.serving.routers import Queue, requests_of
 
 
 class Router:
     """Looks at all, and remembers nothing."""
 
-    def choose(self, each: int, replicas: Sequence[Replica]) -> int:
+    def choose(self, each: int, replicas: Sequence[Queue]) -> int:
         """The one with the fewest requests."""
         return min(range(len(replicas)), key=lambda at: requests_of(replicas[at]))

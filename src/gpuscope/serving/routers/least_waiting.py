@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuscope.serving.replica import Replica
+from gpuscope.serving.routers import Queue
 
 
 class Router:
     """Looks at all, and remembers nothing."""
 
-    def choose(self, each: int, replicas: Sequence[Replica]) -> int:
+    def choose(self, each: int, replicas: Sequence[Queue]) -> int:
         """The one with the least of both."""
         return min(range(len(replicas)), key=lambda at: _score(replicas[at]))
 
 
-def _score(replica: Replica) -> int:
+def _score(replica: Queue) -> int:
     waiting = len(replica.waiting) + len(replica.late)
     return 4 * waiting + len(replica.partial) + len(replica.decoding)

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuscope.serving.blocks import Name
-from gpuscope.serving.replica import Replica
-from gpuscope.serving.routers import requests_of
+from gpuscope.serving.routers import Queue, requests_of
 
 UNEVEN_BY, UNEVEN_TIMES, SEEN_SHARE = 64, 1.5, 0.3
 
@@ -24,7 +23,7 @@ class Router:
     def __init__(self) -> None:
         self.sent: list[set[Name]] = []
 
-    def choose(self, each: int, replicas: Sequence[Replica]) -> int:
+    def choose(self, each: int, replicas: Sequence[Queue]) -> int:
         """By what was seen; by load where that is uneven."""
         if not self.sent:
             self.sent = [set() for _ in replicas]

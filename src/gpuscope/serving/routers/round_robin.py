@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuscope.serving.replica import Replica
+from gpuscope.serving.routers import Queue
 
 
 class Router:
@@ -13,7 +13,7 @@ class Router:
     def __init__(self) -> None:
         self.next = 0
 
-    def choose(self, each: int, replicas: Sequence[Replica]) -> int:
+    def choose(self, each: int, replicas: Sequence[Queue]) -> int:
         """The next one."""
         at = self.next % len(replicas)
         self.next += 1

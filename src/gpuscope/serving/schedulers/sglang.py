@@ -37,8 +37,9 @@ def prompts_first(view: View, queue: Iterable[int]) -> Plan:
         if seats <= 0 or budget <= 0:
             break
         left = view.left(each)
-        need = view.blocks(each, left) + view.work.to_come(each) / size
-        if need > free and (view.decoding or chunks):
+        prompt = view.blocks(each, left)
+        need = prompt + view.work.to_come(each) / size
+        if need > free and (view.decoding or chunks or prompt > view.free):
             break
         chunks.append((each, min(left, budget)))
         budget, free, seats = budget - left, free - need, seats - 1
