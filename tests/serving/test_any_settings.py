@@ -119,6 +119,7 @@ def test_some_settings(first: int) -> None:
 
 def test_a_prompt_whose_cache_made_room_after_the_plan() -> None:
     _tried(35109)
+    _tried(48800)
 
 
 @pytest.mark.slow

@@ -337,10 +337,7 @@ def serve_compiled(
     z, priced = _state(requests, engine, limits), tables(cost, engine, limits)
     outcome = advance(z, priced)
     while outcome == GOING:
-        z = z._replace(
-            row_s=np.concatenate((z.row_s, np.zeros_like(z.row_s)), axis=1),
-            row_n=np.concatenate((z.row_n, np.zeros_like(z.row_n)), axis=1),
-        )
+        z = z._replace(row_s=_longer(z.row_s), row_n=_longer(z.row_n))
         outcome = advance(z, priced)
     if outcome == GAVE_UP:
         return None
@@ -355,6 +352,13 @@ def serve_compiled(
     )
     rows.busy_s = float(z.s[BUSY])
     return record, rows
+
+
+def _longer(rows: np.ndarray) -> np.ndarray:
+    """Twice as many columns; memory is taken only as they are written."""
+    made = np.zeros((rows.shape[0], 2 * rows.shape[1]), rows.dtype)
+    made[:, : rows.shape[1]] = rows
+    return made
 
 
 def _state(requests: Requests, engine: Engine, limits: Limits) -> State:

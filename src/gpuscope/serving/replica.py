@@ -119,7 +119,9 @@ class Replica:
         if decoding and not self._room(1):
             self._preempt()
         elif chosen.chunks:
-            return self._taken(chosen, decoding)
+            batch = self._taken(chosen, decoding)
+            if batch.tokens or decoding:
+                return batch
         elif decoding:
             return Batch(decoding)
         elif chosen.wake_s is not None:
@@ -180,13 +182,20 @@ class Replica:
 
     def _taken(self, chosen: Plan, decoding: int) -> Batch:
         """The prompts of a plan, admitted, their blocks taken."""
-        batch, work = Batch(decoding), self.work
+        batch, work, size = Batch(decoding), self.work, self.limits.block_tokens
+        growing = self.growth.taken(self.step_count, 1, 0) if decoding else 0
         for each, chunk in chosen.chunks:
             if each not in self.partial:
                 self._admit(each)
-            have = work.done[each]
+            have, free = work.done[each], self.blocks.free - growing
+            need = self.asking.need(each, chunk)
+            if need > free:  # as what the plan found in the cache is gone
+                chunk = (-(-have // size) + max(free, 0)) * size - have
+                need = free
+            if chunk <= 0:
+                break
             batch.pairs += chunk * have + chunk * (chunk + 1) / 2
-            self.blocks.take(self.asking.need(each, chunk))
+            self.blocks.take(need)
             work.done[each] = have + chunk
             batch.tokens += chunk
             batch.worked.append(each)

@@ -318,7 +318,11 @@ def _shares(found: Deployment, rows: Iterations) -> dict[str, float]:
 
 def iterations_of(records: Sequence[Record]) -> Iterations:
     """Rows of all replicas, one after the other."""
-    columns = [np.concatenate([np.asarray(r.rows[at]) for r in records]) for at in range(len(ROW))]
+    if len(records) == 1:  # without a copy: millions of rows
+        columns = [np.asarray(column) for column in records[0].rows]
+    else:
+        every = [[np.asarray(column) for column in each.rows] for each in records]
+        columns = [np.concatenate([each[at] for each in every]) for at in range(len(ROW))]
     replica = np.repeat(np.arange(len(records)), [len(r.rows[0]) for r in records])
     begun, steps, device, host, tokens, decoding, used, waiting, put_off = columns
     return Iterations(begun, steps, device, host, tokens, decoding, used, waiting, put_off, replica)
