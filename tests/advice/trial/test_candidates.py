@@ -58,6 +58,17 @@ def test_a_script_is_predicted_like_a_build(tmp_path: Path) -> None:
     assert not found.notes
 
 
+def test_without_time_to_predict_what_fits_is_tried_by_experience(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    asked = Asked("h200", only=("tf32", "channels-last", "fused-optimizer"))
+    path = str(tmp_path / "train.py")
+    found = find_candidates(path, asked, _Gpu(), predict_s=0.0)  # type: ignore[arg-type]
+    assert found.wanted.path == ("tf32", "fused-optimizer")  # it has no convolution
+    assert {f.speedup for f in found.wanted.singles} == {None}
+    assert found.forecast(("tf32",)) is None
+    assert "by experience" in found.notes[0].template
+
+
 def test_what_cannot_be_predicted_is_tried_by_experience(unknown: str) -> None:
     found = find_candidates(unknown, Asked(without=("tf32",)), _Gpu())  # type: ignore[arg-type]
     assert found.wanted.path == tuple(n for n in USUAL_ORDER if n != "tf32")

@@ -52,6 +52,7 @@ def advice_of(
     only: Collection[str] = (),
     without: Collection[str] = (),
     say: Say = lambda text: None,
+    over: Callable[[], bool] = lambda: False,
 ) -> Advice:
     """All of these changes alone, and the best of them together.
 
@@ -60,6 +61,8 @@ def advice_of(
         names: of the changes.
         allow, only, without: see `gpuscope.advice.forecast.advise.advise`.
         say: told what is being done.
+        over: whether the time for predicting is over: what was not predicted by then is in none of
+            what is returned, and the combination stays as it is.
 
     Raises:
         UnknownNameError: a change or a numerics is not known.
@@ -70,12 +73,13 @@ def advice_of(
     case, start = forecaster.case, forecaster.forecast(())
     fits = {name: forecaster.fit(name) for name in wanted}
     able = [name for name in wanted if fits[name].applies]
-    forecaster.prepare([(name,) for name in able])
-    singles = [forecaster.forecast((name,)) for name in able]
+    forecaster.prepare([(name,) for name in able], over)
+    reached = [name for name in able if not over() or forecaster.known((name,))]
+    singles = [forecaster.forecast((name,)) for name in reached]
     singles.sort(key=lambda f: (_ORDER.index(f.effect), -_score(forecaster, f, start)[0], f.names))
     asked = (*allow, *only)
     free = [f for f in singles if f.effect != "fails" and allowed(f.names[0], case, asked)]
-    path = _Combination(forecaster, start, free, say).path()
+    path = _Combination(forecaster, start, free, say, over).path()
     refused = tuple(Refusal(name, fits[name]) for name in wanted if not fits[name].applies)
     return Advice(
         case,
@@ -142,16 +146,18 @@ class _Combination:
     start: Forecast
     singles: Sequence[Forecast]
     say: Say
+    over: Callable[[], bool] = lambda: False
     chosen: list[str] = field(default_factory=list)
 
     def path(self) -> tuple[Forecast, ...]:
         """The combination, built up; () where nothing helps."""
         bounds = {f.names[0]: _score(self.forecaster, f, self.start) for f in self.singles}
         bounds = {name: score for name, score in bounds.items() if score[0] >= _HARMLESS}
-        while self._grow(bounds):
+        while not self.over() and self._grow(bounds):
             pass
-        self._swap(bounds)
-        self._thin()
+        if not self.over():
+            self._swap(bounds)
+            self._thin()
         return tuple(
             self.forecaster.forecast(self.chosen[:count])
             for count in range(1, len(self.chosen) + 1)
@@ -173,6 +179,8 @@ class _Combination:
         able = [name for name in bounds if not self._excluded(name)]
         while able:
             best = max(able, key=lambda name: (bounds[name], name))
+            if self.over():
+                break
             if bounds[best][0] < 1 + NOISE and best not in fresh:
                 # No bound promises a gain: whether one has grown is for a last look at all to say.
                 stale = [

@@ -154,8 +154,14 @@ class Forecaster:
             why = _unexpected(error)
             return Fit(False, Text("Its own check failed ({why}).", why=why))
 
-    def prepare(self, sets: Sequence[Iterable[str]]) -> None:
+    def prepare(
+        self, sets: Sequence[Iterable[str]], over: Callable[[], bool] = lambda: False
+    ) -> None:
         """Predict several sets, which are then known; on several processes where that pays.
+
+        Args:
+            sets: of names.
+            over: whether to leave it at what is known.
 
         Raises:
             UnknownNameError, InvalidValueError: as `forecast`.
@@ -163,8 +169,12 @@ class Forecaster:
         chosen = [tuple(change.name for change in plan(names)) for names in sets]
         new = [names for names in dict.fromkeys(chosen) if not self.known(names)]
         if self._workers is not None and new:
-            self._workers.forecast(self._captures(new), self._prepared, self._take, self._baseline)
+            self._workers.forecast(
+                self._captures(new), self._prepared, self._take, self._baseline, over
+            )
         for names in new:
+            if over():
+                break
             self._prepared(names)
 
     def _captures(self, sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -84,6 +84,7 @@ class Workers:
         here: Callable[[Names], Any],
         take: Callable[[Names, Any], None],
         baseline: Callable[[], Any] = lambda: None,
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
         """Have all sets predicted.
 
@@ -92,6 +93,7 @@ class Workers:
             here: predicts one in this process.
             take: is given what workers answered.
             baseline: makes what they are told first, once.
+            over: whether none is to be begun any more; what is at work is waited for.
         """
         self.start(len(sets))
         if self._started and not self._told:
@@ -101,7 +103,7 @@ class Workers:
         left = list(sets)
         for worker in self._started:
             worker.send(left)
-        while left:
+        while left and not over():
             here(left.pop(0))
             for worker in self._started:
                 worker.collect(take, left)

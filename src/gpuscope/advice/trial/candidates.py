@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +52,13 @@ measured ladders in `benchmarks/ladders`)."""
 
 _STAND_IN = "h200"
 """Predicted for, where the real device is not in the catalogue: only to find what applies."""
+
+_LATE = Text("There was no time to predict it.")
+
+_OVER_TIME = Text(
+    "Predicting ended with its share of the budget: the changes that were not reached are tried by "
+    "experience, with a larger --budget by what they promise."
+)
 
 _NO_FORECAST = Text("Nothing is predicted for this device.")
 
@@ -120,6 +129,7 @@ def find_candidates(
     accelerator: Accelerator,
     say: Say = lambda text: None,
     host: HostBench | None = None,
+    predict_s: float = inf,
 ) -> Candidates:
     """Predict every change, and the best combination.
 
@@ -129,6 +139,8 @@ def find_candidates(
         accelerator: the device that runs.
         say: told what is being done.
         host: measures this machine's host where predictions are for it; None: the catalogue's.
+        predict_s: seconds after which no further change is predicted; the rest is tried by
+            experience.
 
     Raises:
         UnknownNameError: a change, a numerics or a device is not known.
@@ -145,7 +157,7 @@ def find_candidates(
     if asked.advice is not None:
         return _kept(workload, able, asked, accelerator)
     try:
-        return _predicted(workload, able, asked, accelerator, say, host)
+        return _predicted(workload, able, asked, accelerator, say, host, predict_s)
     except GpuscopeError as error:
         if asked.on is not None or isinstance(error, UnknownNameError):
             raise
@@ -161,6 +173,7 @@ def _predicted(
     accelerator: Accelerator,
     say: Say,
     host: HostBench | None,
+    predict_s: float,
 ) -> Candidates:
     from gpuscope.advice.forecast.combinations import advice_of, allowed, check_names
     from gpuscope.advice.forecast.forecaster import Forecaster
@@ -171,6 +184,11 @@ def _predicted(
     pace = None
     if host is not None and on is not None and asked.on is None:
         pace = host.pace(accelerator, on)
+    end_s = time.monotonic() + predict_s
+
+    def over() -> bool:
+        return time.monotonic() >= end_s
+
     forecaster = Forecaster(
         workload,
         on or _STAND_IN,
@@ -180,11 +198,10 @@ def _predicted(
         calibration=pace.calibration if pace is not None else None,
         processes=processes_here(),
     )
-    names = [change.name for change in able]
+    names = sorted((c.name for c in able), key=lambda n: n not in USUAL_ORDER)
+    kinds = {"allow": asked.allow, "only": asked.only, "without": asked.without}
     with forecaster, _one_thread():
-        advice = advice_of(
-            forecaster, names, allow=asked.allow, only=asked.only, without=asked.without, say=say
-        )
+        advice = advice_of(forecaster, names, **kinds, say=say, over=over)
     case = advice.case
     fixed = {c.name for c in able if c.work_factor(case) == 1}
     singles = tuple(
@@ -198,16 +215,27 @@ def _predicted(
         path = free_of_conflicts(
             [f.names[0] for f in singles if f.effect not in ("fails", "does not fit")]
         )
+    late = _unreached(able, asked, advice)
+    if over():  # the combination was not finished
+        helpful = [f.names[0] for f in singles if f.effect == "helps"]
+        usual = [n for n in USUAL_ORDER if n in late]
+        path = free_of_conflicts(list(dict.fromkeys((*path, *helpful, *usual))))
+    singles += tuple(Forecast((n,), "little", _LATE) for n in late)
     rules = KnownChanges()
+
+    def forecast(names: Names) -> Forecast | None:
+        return None if over() and not forecaster.known(names) else forecaster.forecast(names)
 
     def cheap(names: Names) -> bool:
         return forecaster.known(names) or not any(rules.compiles(n) for n in names)
 
     unit, per_step = work_of(case.run.samples, case.run.tokens)
     notes = (pace.note,) if pace is not None else () if given else (_NO_FORECAST,)
+    if late:
+        notes += (_OVER_TIME,)
     return Candidates(
         Wanted(path, singles, alone=asked.alone),
-        forecaster.forecast,
+        forecast,
         advice if given else None,
         case.seen,
         given,
@@ -215,6 +243,22 @@ def _predicted(
         per_step,
         notes,
         cheap,
+    )
+
+
+def _unreached(able: Sequence[Change], asked: Asked, advice: Advice) -> tuple[str, ...]:
+    """Changes that fit, and that there was no time to predict; those that change the recipe, or
+    what is computed, are not among them unless they were asked for."""
+    from gpuscope.advice.forecast.combinations import allowed
+
+    told = {f.names[0] for f in advice.singles} | {r.name for r in advice.refused}
+    given = (*asked.allow, *asked.only)
+    return tuple(
+        c.name
+        for c in able
+        if c.name not in told
+        and c.work_factor(advice.case) == 1
+        and allowed(c.name, advice.case, given)
     )
 
 

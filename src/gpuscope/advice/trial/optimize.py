@@ -38,6 +38,8 @@ FOLDER = Path("gpuscope-optimize")
 
 _FOR_TRIALS = 0.5
 """Share of the budget that trials get even where predicting took longer than the rest."""
+_FOR_PREDICTING = 0.15
+"""Share of the budget after which no further change is predicted."""
 _LONGEST_TRIAL_S = 300.0
 _SHORTEST_LIMIT_S = 180.0
 """A script that waits for its data may need minutes until its pace is steady."""
@@ -148,7 +150,14 @@ def optimize(
     if before is None:
         _set_aside(store)
     host = HostBench(store.folder, budget_s, bench, before is not None, work.share, on_progress)
-    candidates = find_candidates(_workload(located, options), asked, accelerator, on_progress, host)
+    candidates = find_candidates(
+        _workload(located, options),
+        asked,
+        accelerator,
+        on_progress,
+        host,
+        _FOR_PREDICTING * budget_s,
+    )
     return _Optimization(work, store, candidates, before).run()
 
 
