@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from traces import apart
+
 ROOT = Path(__file__).resolve().parents[1]
 
 LOSS = 1.10
@@ -89,11 +91,18 @@ CASES: dict[str, tuple[list[str], float]] = {
     ),
     "plan serving of qwen3-32b": (SERVED, 10.0),
     f"plan serving of qwen3-32b{SECOND}": (SERVED, 3.0),
+    "advise gpt2": (["advise", "gpt2", "--on", "h200", "--json", "--quiet"], 15.0),
+    "analyze 100,000 events": (["analyze", "{scratch}/6.json", "--json"], 1.0),
+    "analyze a million events": (["analyze", "{scratch}/58.json", "--json"], 3.0),
     "analyze a recorded trace of 9,000 events": (
         ["analyze", "tests/data/traces/h200/host_bound/rank-0.json.gz", "--json"],
         1.0,
     ),
 }
+
+
+SOURCE = ROOT / "tests/data/traces/h200/resnet50_channels_last/rank-0.json.gz"
+"""17,419 events, repeated for the larger recordings: the file's name says how often."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,12 @@ class Tree:
         environment["PYTHONPATH"] = str(self.root / "src")
         environment["PYTHONPYCACHEPREFIX"] = str(self.scratch / "compiled")
         environment["GPUSCOPE_CACHE"] = str(self.scratch / "kept") if kept else "off"
+        arguments = [part.format(scratch=self.scratch) for part in arguments]
+        for part in arguments:
+            made = Path(part)
+            if made.parent == self.scratch and not made.exists():
+                self.scratch.mkdir(parents=True, exist_ok=True)
+                apart(SOURCE, made, int(made.stem))
         started = time.perf_counter()
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "gpuscope", *arguments],

@@ -230,7 +230,7 @@ def _predicted(
         return forecaster.known(names) or not any(rules.compiles(n) for n in names)
 
     unit, per_step = work_of(case.run.samples, case.run.tokens)
-    notes = (pace.note,) if pace is not None else () if given else (_NO_FORECAST,)
+    notes: tuple[Text, ...] = (pace.note,) if pace is not None else () if given else (_NO_FORECAST,)
     if late:
         notes += (_OVER_TIME,)
     return Candidates(
