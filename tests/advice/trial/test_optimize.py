@@ -254,7 +254,8 @@ def test_the_host_is_measured_for_a_new_ladder_and_kept_for_one_that_goes_on(
     find, hosts = optimizing.find_candidates, []
 
     def found(*arguments: Any) -> Any:
-        hosts.append(arguments[-1])
+        *_, host, _ = arguments
+        hosts.append(host)
         return find(*arguments)
 
     monkeypatch.setattr(optimizing, "find_candidates", found)
