@@ -16,7 +16,7 @@ def settled_top(page, target: str) -> float:
         """async (id) => {
           const top = () => document.getElementById(id).getBoundingClientRect().top;
           let same = 0, last = NaN;
-          for (let i = 0; i < 100 && same < 6; i++) {
+          for (let i = 0; i < 300 && same < 20; i++) {
             await new Promise((done) => setTimeout(done, 50));
             same = top() === last ? same + 1 : 0;
             last = top();
