@@ -21,7 +21,8 @@ _NAMES = frozenset(
 
 
 def _english(told: str) -> set[str]:
-    return set(re.findall(r"[A-Za-z]{3,}", told)) - _NAMES
+    """Words; an option is typed alike in every language."""
+    return set(re.findall(r"[A-Za-z]{3,}", re.sub(r"--[a-z-]+", "", told))) - _NAMES
 
 
 def _told(*words: str) -> str:

@@ -17,7 +17,7 @@ from gpuscope.program.models import find
 from gpuscope.program.models.parallel.published import published_model
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import Model
-from gpuscope.serving.arrivals import Load, make_requests
+from gpuscope.serving.arrivals import Load, kind_named, make_requests
 from gpuscope.serving.engine import engine as profile
 from gpuscope.serving.intervals import under_load
 from gpuscope.serving.requests import Requests
@@ -126,7 +126,7 @@ def serve(
 
     found = made(on) if prefill is None or decode is None else apart(made(prefill), made(decode))
     how = {"input": str(input), "output": str(output), "requests": requests, "seed": seed}
-    if slo and not (rate or concurrency or _is_trace(arrivals) or arrivals.startswith("steps:")):
+    if slo and not (rate or concurrency or _is_trace(arrivals) or not kind_named(arrivals).rated):
         return [_highest(found, arrivals, parse_slo(slo), {**how, "shared": shared})]
     asked = load_of(
         arrivals, rate=rate, concurrency=concurrency, input=str(input), output=str(output),
@@ -193,7 +193,7 @@ def load_of(
     if _is_trace(arrivals):
         trace = read_trace(arrivals)
         return [trace.at_concurrency(each) for each in concurrency] or [trace]
-    if not concurrency and not rate and not arrivals.startswith("steps:"):
+    if not concurrency and not rate and kind_named(arrivals).rated:
         raise InvalidValueError(
             Text("No load is given."),
             Text("A load is a rate, a number of requests in flight, or a recorded trace."),

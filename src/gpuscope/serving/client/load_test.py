@@ -9,7 +9,7 @@ from math import ceil
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.lengths import parse_lengths
-from gpuscope.serving.arrivals import MOST_REQUESTS, Load, make_requests
+from gpuscope.serving.arrivals import MOST_REQUESTS, Load, kind_named, make_requests
 from gpuscope.serving.client.prompts import Api, Sort
 from gpuscope.serving.client.run import Asked, Tell, run_load
 from gpuscope.serving.requests import Requests
@@ -134,7 +134,7 @@ def load_test(
 
 
 def _check(rate: float | None, concurrency: int | None, arrivals: str) -> None:
-    given = (rate is not None) + (concurrency is not None) + arrivals.startswith("steps:")
+    given = (rate is not None) + (concurrency is not None) + (not kind_named(arrivals).rated)
     if given != 1:
         raise InvalidValueError(
             Text("One of a rate, a concurrency and steps says how much is asked."),
@@ -162,7 +162,7 @@ def _count(
     assert for_s is not None
     if concurrency is not None:
         return min(MOST_REQUESTS, max(1000, ceil(concurrency * for_s * 20)))
-    if arrivals.startswith("steps:"):
+    if not kind_named(arrivals).rated:
         return 100_000
     expected = (rate or 0.0) * for_s
     return min(MOST_REQUESTS, ceil(expected + 10 * math.sqrt(expected) + 10))

@@ -6,24 +6,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from plain_load import LOAD
 
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.lengths import Lengths, parse_lengths
-from gpuscope.serving.arrivals import Load, make_requests
+from gpuscope.serving.arrivals import kinds, make_requests
 from gpuscope.serving.requests import Requests
 
-LOAD = Load(
-    input=parse_lengths("100..300"), output=parse_lengths("lognormal:200,0.8"), count=20_000,
-    rate_per_s=8.0,
-)  # fmt: skip
+
+def test_all_are_there() -> None:
+    assert list(kinds()) == ["constant", "conversations", "gamma", "poisson", "steps"]
 
 
-@pytest.mark.parametrize(("kind", "cv"), [("poisson", 1.0), ("gamma", 2.0), ("constant", 0.0)])
-def test_rates_and_burstiness(kind: str, cv: float) -> None:
-    found = make_requests(replace(LOAD, arrivals=kind, burstiness=4.0))
-    gaps = np.diff(found.arrival_s)
-    assert gaps.mean() == pytest.approx(1 / 8, rel=0.05)
-    assert gaps.std() / gaps.mean() == pytest.approx(cv, rel=0.05, abs=1e-6)
+@pytest.mark.parametrize("kind", [each.form or name for name, each in kinds().items()])
+def test_a_kind_makes_the_load_as_it_is_typed(kind: str) -> None:
+    found = make_requests(replace(LOAD, arrivals=kind, seed=3))
+    assert (len(found), found.seed, found.arrival_s[0] >= 0) == (20_000, 3, True)
+    assert found.name
+    same = make_requests(replace(LOAD, arrivals=kind, seed=3))
+    assert (found.arrival_s == same.arrival_s).all()
 
 
 def test_a_seed_is_a_load_and_lengths_do_not_hang_on_the_rate() -> None:
@@ -40,14 +41,6 @@ def test_lengths() -> None:
     assert found.input_tokens.max() == 300
     assert found.output_tokens.mean() == pytest.approx(200, rel=0.05)
     assert parse_lengths("128") == Lengths("fixed", 128)
-
-
-def test_steps_change_the_rate() -> None:
-    found = make_requests(replace(LOAD, arrivals="steps:10x20,50x20", count=1500))
-    early = (found.arrival_s < 20).sum()
-    late = ((found.arrival_s >= 20) & (found.arrival_s < 40)).sum()
-    assert early == pytest.approx(200, rel=0.25)
-    assert late == pytest.approx(1000, rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -69,16 +62,18 @@ def test_lengths_that_are_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rate_per_s": 0.0}, {"count": 0}, {"concurrency": -1}, {"arrivals": "steps:1"}]
+    "wrong", [{"rate_per_s": 0.0}, {"count": 0}, {"concurrency": -1}, {"seed": -1}]
 )
 def test_loads_that_cannot_be(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidValueError):
         make_requests(replace(LOAD, **wrong))  # type: ignore[arg-type]
 
 
-def test_unknown_arrivals() -> None:
-    with pytest.raises(UnknownNameError, match="poisson"):
-        make_requests(replace(LOAD, arrivals="poison"))
+@pytest.mark.parametrize("arrivals", ["poison", "poisson:8", "steps", "", ":", "__init__"])
+@pytest.mark.parametrize("concurrency", [0, 4])
+def test_unknown_arrivals(arrivals: str, concurrency: int) -> None:
+    with pytest.raises(UnknownNameError, match=r"kind of arrivals.*(poisson|steps:2x30)"):
+        make_requests(replace(LOAD, arrivals=arrivals, concurrency=concurrency))
 
 
 @pytest.mark.parametrize(

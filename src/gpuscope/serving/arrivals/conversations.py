@@ -19,9 +19,9 @@ import numpy as np
 from gpuscope.document.quantities import Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
+from gpuscope.serving.arrivals import Kind, Load
 from gpuscope.serving.requests import Ints, Requests
 
-PREFIX = "conversations:"
 _FORM = re.compile(r"^conversations:(\d{1,4})x(\d*\.?\d+)$")
 
 
@@ -76,3 +76,10 @@ def converse(
         prefix_tokens=prompt,  # one stream of tokens a conversation, of which each turn has more
         name=Text("conversations of {turns} turns, {gap} apart", turns=turns, gap=Seconds(gap_s)),
     )
+
+
+def _make(load: Load, inputs: Ints, outputs: Ints, random: np.random.Generator) -> Requests:
+    return converse(load.arrivals, load.rate_per_s, inputs, outputs, random)
+
+
+KIND = Kind(make=_make, form="conversations:5x20", plain=False)
