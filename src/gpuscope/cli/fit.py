@@ -71,18 +71,28 @@ def fit_command(
     show_tuning(question, None, no_cache, shown)
 
 
-def show_tuning(question: TuningQuestion, why: str | None, no_cache: bool, shown: Shown) -> None:
-    """Answer a question of fine-tuning where the user wants it."""
+def show_tuning(
+    question: TuningQuestion,
+    why: str | None,
+    no_cache: bool,
+    shown: Shown,
+    check: Path | None = None,
+) -> None:
+    """Answer a question of fine-tuning where the user wants it, or judge the plan of a file."""
     from gpuscope.capturing import keeping
     from gpuscope.cli.simulating import simulating
+    from gpuscope.planning.tuning.check import check_tuning, existing_tuning, explained_tuning_check
     from gpuscope.planning.tuning.explanation import explained_tuning
     from gpuscope.planning.tuning.search import search_tuning
     from gpuscope.views.i18n import choose_language
 
     lang = choose_language(shown.lang)
+    existing = None if check is None else existing_tuning(question, check)
 
     def make() -> Explanation:
         with simulating(shown.quiet, lang) as tell:
+            if existing is not None:
+                return explained_tuning_check(check_tuning(*existing, tell))
             return explained_tuning(search_tuning(question, tell), why)
 
     with keeping(not no_cache):

@@ -66,7 +66,7 @@ def plan_command(
     check_task(task)
     refuse_beside(task, beside)
     if task == "finetune":
-        _refuse_check(wanted.check is not None, wanted.framework is not None)
+        _refuse_file(wanted.framework)
     if task != "finetune":
         _refuse_lengths(tuned_by)
     if task == "serve":
@@ -76,7 +76,9 @@ def plan_command(
         from gpuscope.planning.tuning.search import question_of_tuning
 
         tuning = question_of_tuning(model, **_given(asked), **tuned_by)
-        show_tuning(tuning, wanted.why, no_cache, shown)
+        if wanted.check is not None:
+            refuse_choosing(wanted)
+        show_tuning(tuning, wanted.why, no_cache, shown, wanted.check)
     elif asked.days is not None or model == "any":
         _show_largest(model, asked.days, {**_given(asked), **beside}, no_cache, shown)
     else:
@@ -93,15 +95,11 @@ def _given(asked: Asked) -> dict[str, Any]:
     return {**given, "tokens": None if asked.tokens is None else tokens_of(asked.tokens)}
 
 
-def _refuse_check(check: bool, written: bool) -> None:
-    from gpuscope.errors import InvalidValueError
+def _refuse_file(framework: str | None) -> None:
+    from gpuscope.planning.tuning.types import refuse_written
 
-    if check or written:
-        raise InvalidValueError(
-            Text("Fine-tuning plans are neither written nor checked."),
-            Text("--for and --check know training in full."),
-            Text("Leave them out."),
-        )
+    if framework is not None:
+        refuse_written(framework)
 
 
 def _refuse_training(context: typer.Context) -> None:

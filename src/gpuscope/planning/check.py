@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from gpuscope.errors import GpuscopeError
 from gpuscope.planning.choice import tied
@@ -13,13 +14,18 @@ from gpuscope.planning.score import score
 from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.space import candidates
 from gpuscope.planning.tables import Tables
+from gpuscope.planning.tuning.types import Tuned, TuningQuestion, Weighed
 from gpuscope.planning.types import Candidate, Judged, Question
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "check", "simulated"]
+
+Asked = TypeVar("Asked", Question, TuningQuestion)
+Each = TypeVar("Each", Candidate, Tuned)
+Done = TypeVar("Done", Judged, Weighed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class Checked(Generic[Asked, Done]):
     """An existing plan and its neighbours.
 
     Attributes:
@@ -30,9 +36,9 @@ class Checked:
         complete: False where it was interrupted.
     """
 
-    question: Question
-    plan: Judged
-    neighbours: tuple[tuple[str, Judged], ...]
+    question: Asked
+    plan: Done
+    neighbours: tuple[tuple[str, Done], ...]
     left: int
     complete: bool = True
 
@@ -42,7 +48,7 @@ class Checked:
         return self.plan.fits >= self.question.certainty
 
     @property
-    def better(self) -> tuple[str, Judged] | None:
+    def better(self) -> tuple[str, Done] | None:
         """The best neighbour that fits and is better for sure; any that fits where the plan does
         not."""
         goal = self.question.goal
@@ -60,7 +66,7 @@ def check(
     question: Question,
     candidate: Candidate,
     on_candidate: Callable[[int, int, Candidate], None] | None = None,
-) -> Checked:
+) -> Checked[Question, Judged]:
     """Judge a plan and the best of its neighbours; interrupted, with those so far.
 
     Args:
@@ -73,14 +79,52 @@ def check(
     """
     near = _neighbours(question, candidate)
     wanted = near[: question.simulated]
-    simulator, complete = Simulator(question), True
-    judged: list[tuple[str, Judged]] = []
-    every = [(0.0, "", candidate), *wanted]
-    for number, (scored_s, change, each) in enumerate(every, start=1):
+    simulator = Simulator(question)
+    scored = {each: scored_s for scored_s, _, each in near}
+    plan, neighbours, complete = simulated(
+        candidate,
+        [(change, each) for _, change, each in wanted],
+        lambda each: simulator.judge(each, scored.get(each, 0.0)),
+        question.goal,
+        on_candidate,
+    )
+    return Checked(
+        question=question,
+        plan=plan,
+        neighbours=neighbours,
+        left=len(near) - len(wanted),
+        complete=complete,
+    )
+
+
+def simulated(
+    own: Each,
+    near: Sequence[tuple[str, Each]],
+    judge: Callable[[Each], Done],
+    goal: str,
+    on_candidate: Callable[[int, int, Each], None] | None = None,
+) -> tuple[Done, tuple[tuple[str, Done], ...], bool]:
+    """A plan and its neighbours, the best first, and whether nobody interrupted.
+
+    Args:
+        own: the plan.
+        near: decision and candidate of each neighbour.
+        judge: simulates one.
+        goal: one of `gpuscope.planning.figures.registry.goals`.
+        on_candidate: told of each before it is simulated: number, how many, which.
+
+    Raises:
+        GpuscopeError: the plan itself cannot run on this device.
+    """
+    judged: list[tuple[str, Done]] = []
+    complete = True
+    every: list[tuple[str, Each]] = [("", own)]
+    every.extend(near)
+    for number, (change, each) in enumerate(every, start=1):
         try:
             if on_candidate:
                 on_candidate(number, len(every), each)
-            judged.append((change, simulator.judge(each, scored_s)))
+            judged.append((change, judge(each)))
         except KeyboardInterrupt:
             if not judged:
                 raise
@@ -89,15 +133,8 @@ def check(
         except GpuscopeError:
             if not judged:
                 raise
-    goal = question.goal
     others = sorted(judged[1:], key=lambda each: (each[1].fits < 0.5, each[1].value(goal) or 0.0))
-    return Checked(
-        question=question,
-        plan=judged[0][1],
-        neighbours=tuple(others),
-        left=len(near) - len(wanted),
-        complete=complete,
-    )
+    return judged[0][1], tuple(others), complete
 
 
 def _neighbours(question: Question, mine: Candidate) -> list[tuple[float, str, Candidate]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError, InvalidValueError, UnsupportedError
+from gpuscope.hardware import Cluster
 from gpuscope.outside.plain import file_bytes
 from gpuscope.planning.dimensions.registry import DIMENSIONS, unlike
 from gpuscope.planning.readers.registry import AGAIN, found
@@ -14,7 +16,7 @@ from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.checks import plan_of
 from gpuscope.program.models.parallel.options import ParallelOptions
 
-__all__ = ["existing", "text_of"]
+__all__ = ["existing", "only", "text_of"]
 
 
 def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
@@ -30,13 +32,7 @@ def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
         InvalidValueError: numbers that cannot be, or devices still to choose from.
         UnsupportedError: what a plan here, or this device, cannot have.
     """
-    if len(question.clusters) != 1:
-        raise InvalidValueError(
-            Text("An existing plan is judged on one number of one device."),
-            Text("{count} were named.", count=len(question.clusters)),
-            Text("Type for example: --on h200 --devices 8"),
-        )
-    (cluster,) = question.clusters
+    cluster = only(question.clusters)
     text = text_of(path)
     told = found(text).read(text, cluster.n_devices, path)
     batch, seq = told.global_batch or question.global_batch, told.seq or question.seq
@@ -61,6 +57,21 @@ def _tried(question: Question, each: Candidate) -> tuple[tuple[str, tuple[str, .
         usual = DIMENSIONS.get(name).values[0]
         tries[name] = tuple(dict.fromkeys((usual, value, *tries.get(name, ()))))
     return tuple(tries.items())
+
+
+def only(clusters: Sequence[Cluster]) -> Cluster:
+    """What an existing plan is judged on.
+
+    Raises:
+        InvalidValueError: devices still to choose from.
+    """
+    if len(clusters) != 1:
+        raise InvalidValueError(
+            Text("An existing plan is judged on one number of one device."),
+            Text("{count} were named.", count=len(clusters)),
+            Text("Type for example: --on h200 --devices 8"),
+        )
+    return clusters[0]
 
 
 def text_of(path: Path) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuscope.document.blocks import Cell, Column, Explanation, Paragraph, Section, Table
 from gpuscope.document.quantities import Bytes, Number, Seconds
 from gpuscope.document.text import Text
 from gpuscope.planning.check import Checked
 from gpuscope.planning.explanation import assumed, commands
 from gpuscope.planning.sentences import of_the_whole, what_it_holds
+from gpuscope.planning.types import Judged, Question
 
-__all__ = ["explained_check"]
+__all__ = ["decisions", "explained_check", "verdict"]
 
 
-def explained_check(checked: Checked) -> Explanation:
+def explained_check(checked: Checked[Question, Judged]) -> Explanation:
     """The judgement for a reader.
 
     Args:
@@ -28,15 +31,16 @@ def explained_check(checked: Checked) -> Explanation:
     return Explanation(
         "plan-check",
         title,
-        _summary(checked),
-        (Section(Text("One decision away"), _neighbours(checked)),),
+        verdict(checked),
+        (decisions(checked),),
         commands(plan, question.model, question.seq),
         (),
         assumed(question, plan),
     )
 
 
-def _summary(checked: Checked) -> tuple[Text, ...]:
+def verdict(checked: Checked[Any, Any]) -> tuple[Text, ...]:
+    """What the plan takes, whether it fits, and whether a neighbour is surely better."""
     plan, asked = checked.plan, checked.question
     goal = asked.goal
     told = [
@@ -73,9 +77,11 @@ def _summary(checked: Checked) -> tuple[Text, ...]:
     return tuple(told)
 
 
-def _neighbours(checked: Checked) -> tuple[Table | Paragraph, ...]:
+def decisions(checked: Checked[Any, Any]) -> Section:
+    """The neighbours that were simulated."""
+    away = Text("One decision away")
     if not checked.neighbours:
-        return (Paragraph(Text("No plan that can be is one decision away.")),)
+        return Section(away, (Paragraph(Text("No plan that can be is one decision away.")),))
     goal, mine = checked.question.goal, checked.plan.value(checked.question.goal)
     rows: list[tuple[Cell, ...]] = []
     for change, each in checked.neighbours:
@@ -91,4 +97,4 @@ def _neighbours(checked: Checked) -> tuple[Table | Paragraph, ...]:
     )
     note = Text("{count} more, slower by the quick score, were not simulated.", count=checked.left)
     table = Table(Text("The best first"), columns, tuple(rows), note=note if checked.left else None)
-    return (table,)
+    return Section(away, (table,))

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError, InvalidValueError, UnsupportedError
 from gpuscope.outside.toml_file import no_value
-from gpuscope.planning.existing import text_of
+from gpuscope.planning.existing import only, text_of
 from gpuscope.planning.serving.launch import SERVERS
 from gpuscope.planning.serving.types import ServingChoice, ServingQuestion
 from gpuscope.serving.engine import engine as profile_of
@@ -62,13 +62,7 @@ def existing_server(question: ServingQuestion, path: Path) -> Server:
         InvalidValueError: numbers that cannot be; other devices than the line takes.
         UnsupportedError: what a choice cannot have.
     """
-    if len(question.clusters) != 1:
-        raise InvalidValueError(
-            Text("An existing plan is judged on one number of one device."),
-            Text("{count} were named.", count=len(question.clusters)),
-            Text("Type for example: --on h200 --devices 8"),
-        )
-    (cluster,) = question.clusters
+    cluster = only(question.clusters)
     framework, options = _options(text_of(path), path)
     server, profile = SERVERS[framework], profile_of(framework)
     split, replicas, tokens, sequences = server.names

@@ -9,6 +9,7 @@ from math import inf
 from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
 from gpuscope.document.quantities import Bytes, Percent, Seconds
 from gpuscope.document.text import Text
+from gpuscope.hardware import Cluster
 from gpuscope.planning.outlook import around, energy_and_co2, holders, one_step, rivals
 from gpuscope.planning.sentences import (
     PEAK,
@@ -26,7 +27,7 @@ from gpuscope.planning.tuning.types import Shortfall, TuningPlan, TuningQuestion
 from gpuscope.planning.tuning.untried import SPEECH, untried_tuning
 from gpuscope.planning.why import what_became
 
-__all__ = ["explained_tuning"]
+__all__ = ["assumed", "explained_tuning", "title_of"]
 
 _ASSUMPTIONS = (
     Text(
@@ -97,20 +98,23 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
     taken = shown.candidate.cluster if shown else None
     return Explanation(
         "plan",
-        _title(question),
+        title_of(question),
         _summary(plan),
         tuple(sections),
         (),
         (),
-        (
-            *(_OF_LENGTHS if question.lengths else ()),
-            *_ASSUMPTIONS,
-            *bound_to(taken, question.clusters),
-        ),
+        assumed(question, taken),
     )
 
 
-def _title(question: TuningQuestion) -> Text:
+def assumed(question: TuningQuestion, cluster: Cluster | None) -> tuple[Text, ...]:
+    """What an answer rests on: how examples lie, how weights are kept, the cluster, prices."""
+    lengths = _OF_LENGTHS if question.lengths else ()
+    return *lengths, *_ASSUMPTIONS, *bound_to(cluster, question.clusters)
+
+
+def title_of(question: TuningQuestion) -> Text:
+    """What is asked, in words."""
     if question.lengths:
         return Text(
             "{model}: fine-tuning, {batch} examples of {mean} tokens on average, {seq} at most",

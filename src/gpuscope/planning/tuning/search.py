@@ -28,7 +28,7 @@ from gpuscope.program.models.rows import PACKINGS, lengths_of
 from gpuscope.program.models.settings import positive
 from gpuscope.program.models.tuning import METHODS, projections_of
 
-__all__ = ["question_of_tuning", "search_tuning"]
+__all__ = ["HOPELESS", "packings_of", "question_of_tuning", "search_tuning"]
 
 HOPELESS = 1.2
 """A quick peak of so many times a device's memory is not simulated: held against the simulator's on
@@ -79,7 +79,7 @@ def question_of_tuning(
     ):
         positive(name, value)
     methods = _named(Text("method"), method, METHODS)
-    packings, limits = _packings(lengths, packing), limits_of(limit)
+    packings, limits = packings_of(lengths, packing), limits_of(limit)
     question = TuningQuestion(
         model=model,
         size=size_of(model),
@@ -115,7 +115,7 @@ def _named(what: Text, text: str, known: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _packings(lengths: str | None, packing: str | None) -> tuple[str, ...]:
+def packings_of(lengths: object | None, packing: str | None) -> tuple[str, ...]:
     """How rows are made of examples.
 
     Raises:

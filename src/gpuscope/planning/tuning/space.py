@@ -11,10 +11,10 @@ from gpuscope.document.text import Text
 from gpuscope.hardware import Cluster
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion
 from gpuscope.planning.types import Rejected
-from gpuscope.program.models.rows import rows_of
+from gpuscope.program.models.rows import Rows, rows_of
 from gpuscope.program.models.tuning import SHARDINGS, FineTuning
 
-__all__ = ["MICROBATCHES", "OF_METHOD", "candidates", "refused"]
+__all__ = ["MICROBATCHES", "OF_METHOD", "candidates", "laid", "refused"]
 
 MICROBATCHES = (1, 2, 4, 8, 16)
 """Sequences of a micro-batch."""
@@ -38,11 +38,7 @@ def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
     for cluster in question.clusters:
         every = product(question.packings, question.methods, MICROBATCHES)
         for packing, method, microbatch in every:
-            together = microbatch * cluster.n_devices
-            rows = None
-            if question.lengths:
-                rows = rows_of(question.lengths, question.seq, packing, together)
-            passes = question.global_batch / (rows.examples if rows else 1.0) / together
+            rows, passes = laid(question, cluster, packing, microbatch)
             reason = refused(question, cluster, packing, microbatch, passes)
             if reason is not None:
                 words = f"{cluster.name}: {method}, microbatch {microbatch}"
@@ -62,6 +58,17 @@ def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
                 )
                 found.append(Tuned(cluster, tuning, microbatch, recompute, passes, rows))
     return found, out
+
+
+def laid(
+    question: TuningQuestion, cluster: Cluster, packing: str, microbatch: int
+) -> tuple[Rows | None, float]:
+    """What rows of examples are like (None: all as long as a row), and micro-batches of a step."""
+    together = microbatch * cluster.n_devices
+    if not question.lengths:
+        return None, question.global_batch / together
+    rows = rows_of(question.lengths, question.seq, packing, together)
+    return rows, question.global_batch / rows.examples / together
 
 
 def refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 from gpuscope.document.printable import short_repr
 from gpuscope.document.text import Text
@@ -17,7 +18,7 @@ from gpuscope.program.models.rows import Rows
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.models.tuning import FineTuning
 
-__all__ = ["Shortfall", "Tuned", "TuningPlan", "TuningQuestion", "Weighed"]
+__all__ = ["Shortfall", "Tuned", "TuningPlan", "TuningQuestion", "Weighed", "refuse_written"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,8 +232,17 @@ class TuningPlan:
         Raises:
             UnsupportedError: always.
         """
-        raise UnsupportedError(
-            Text("Fine-tuning plans are not written for {framework}.", framework=framework),
-            Text("--for knows training in full, and serving."),
-            Text("Leave it out."),
-        )
+        refuse_written(framework)
+
+
+def refuse_written(framework: str) -> NoReturn:
+    """No file is written for fine-tuning.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        Text("Fine-tuning plans are not written for {framework}.", framework=framework),
+        Text("--for knows training in full, and serving."),
+        Text("Leave it out."),
+    )
