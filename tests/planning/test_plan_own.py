@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from gpuscope.planning.own.score import TECHNIQUES, Effects
 from gpuscope.planning.own.search import candidates, question_of_own, search_own
 from gpuscope.planning.own.simulate import Quick
 from gpuscope.planning.own.types import Changed, OwnPlan, OwnQuestion, Weighed
+from gpuscope.planning.own.untried import untried_own
 
 SCRIPT = """
 import torch
@@ -205,6 +207,34 @@ def test_it_is_what_predict_says_of_the_same_changes(answer: OwnPlan, script: Pa
         found = forecaster.forecast(best.candidate.names, interval=False)
     assert found.step_time_s == pytest.approx(best.step_s, rel=0.01)
     assert found.peak_memory_bytes == best.peak_bytes
+
+
+@pytest.mark.parametrize(
+    ("why", "ruled"), [("batch=8192", None), ("batch=2,fsdp", "not the 16384")]
+)
+def test_a_batch_that_no_candidate_has_is_simulated_when_asked_for(
+    answer: OwnPlan, why: str, ruled: str | None
+) -> None:
+    """A batch that is a candidate is answered from the search, another by a capture of its own."""
+    said = explained_own(answer, why).sections[-2].blocks[0].rows
+    if ruled is None:
+        assert len(said) > 1
+        return
+    ((words, reason),) = said
+    assert "fsdp, batch 2" in words
+    assert "Simulated now" in reason
+    assert ruled in reason
+
+
+@pytest.mark.slow
+def test_more_samples_take_more_memory_and_what_does_not_fit_says_so(answer: OwnPlan) -> None:
+    free = replace(answer, question=replace(answer.question, global_batch=None))
+    ((_, some),) = untried_own(free, {"batch": "3000"})
+    ((_, many),) = untried_own(free, {"batch": "5000000"})
+    assert "Of the goal's figure" in some
+    assert "% likely to fit" in many
+    assert untried_own(free, {"batch": "0"}) == ()
+    assert untried_own(free, {"batch": "3", "": "none"}) == ()
 
 
 def test_wrong_questions(script: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gpuscope.document.blocks import Axis, Cell, Column, Explanation, Lines, Section, Table
 from gpuscope.document.quantities import Number, Seconds
 from gpuscope.document.text import Text
 from gpuscope.planning.outlook import against, around, energy_and_co2, holders, one_step
 from gpuscope.planning.own.types import OwnPlan, Weighed
+from gpuscope.planning.own.untried import untried_own
 from gpuscope.planning.sentences import (
     PEAK,
     bound_to,
@@ -56,7 +58,8 @@ def explained_own(
     sections = [*kept(question.limits, best, None), *_compared(plan), out(plan.rejected, note)]
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
-        sections.append(what_became(why, _SPEECH, said, plan.rejected))
+        untried = partial(untried_own, plan)
+        sections.append(what_became(why, _SPEECH, said, plan.rejected, untried))
     framework = framework or "torchrun"
     sections.append(starts(framework, plan.to(framework), "python"))
     return Explanation(
