@@ -352,6 +352,7 @@ SURFACE = {
         "--tokenizer",
         "--timeout",
         "--engine-log",
+        "--dcgm",
         "--slo",
         "--output",
         "--save",

@@ -83,6 +83,13 @@ _HOW: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "dcgm": (
+        Annotated[
+            str | None,
+            typer.Option(metavar="URL", help=Text("DCGM's exporter beside it: http://host:9400.")),
+        ],
+        None,
+    ),
 }
 
 

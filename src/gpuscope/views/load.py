@@ -30,8 +30,7 @@ def load_blocks(found: Serving, limits: Sequence[Limit] = ()) -> list[Block]:
     blocks += [Paragraph(text, "warning") for text in _failures(found, figures)]
     blocks += [Paragraph(sentences(note), "doubt") for note in found.notes]
     blocks.append(Paragraph(_client(found), "plain"))
-    server = _server(found)
-    return [*blocks, server] if server else blocks
+    return [*blocks, *(each for each in (_server(found), _devices(found)) if each)]
 
 
 def _latencies(found: Serving, figures: Metrics) -> Table:
@@ -124,3 +123,18 @@ def _server(found: Serving) -> Facts | None:
     if isinstance(queried, float) and isinstance(hit, float) and queried:
         rows.append(Fact(Text("prompt tokens found in the prefix cache"), hit / queried, "share"))
     return Facts(tuple(rows), Text("What the server says, a request on average")) if rows else None
+
+
+def _devices(found: Serving) -> Facts | None:
+    """What DCGM says of the devices beside the server."""
+    server = found.server
+    labels = {
+        "devices": (Text("devices"), "count"),
+        "device_power_w": (Text("mean power, together"), "W"),
+        "device_busy": (Text("share of the time in which a kernel ran"), "share"),
+        "device_memory_bytes": (Text("most memory in use, together"), "bytes"),
+    }
+    rows = [
+        Fact(label, server[key], unit) for key, (label, unit) in labels.items() if key in server
+    ]
+    return Facts(tuple(rows), Text("What DCGM says of the devices")) if rows else None

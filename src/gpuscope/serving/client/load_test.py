@@ -63,6 +63,7 @@ def load_test(
     tokenizer: str | None = None,
     timeout_s: float = 600.0,
     engine_log: str | None = None,
+    dcgm: str | None = None,
     on_progress: Tell = lambda done: None,
 ) -> Serving:
     """Load a running OpenAI-compatible server, and measure what it does.
@@ -86,6 +87,7 @@ def load_test(
         tokenizer: file or folder of a local one, for prompts of exact lengths.
         timeout_s: the longest that an answer may take.
         engine_log: file with vLLM's log of iterations.
+        dcgm: address of NVIDIA's DCGM exporter beside the server: "http://host:9400".
         on_progress: called with how many requests are done.
 
     Returns:
@@ -128,6 +130,7 @@ def load_test(
             timeout_s=timeout_s,
             for_s=for_s,
             engine_log=engine_log,
+            dcgm=dcgm,
         ),
         on_progress,
     )

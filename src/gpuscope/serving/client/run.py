@@ -14,6 +14,7 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.serving.client import pace
 from gpuscope.serving.client.address import parse_address
 from gpuscope.serving.client.connection import Answer, Connection, connect, payload
+from gpuscope.serving.client.dcgm import Exporter, exporter
 from gpuscope.serving.client.energy import Energy
 from gpuscope.serving.client.failure import ReplyError
 from gpuscope.serving.client.pace import Own, Patient
@@ -55,6 +56,7 @@ class Asked:
         timeout_s: the longest that an answer may take.
         for_s: requests whose time is later are not sent; None for all.
         engine_log: of the server's iterations.
+        dcgm: address of the DCGM exporter beside the server.
     """
 
     url: str
@@ -66,6 +68,7 @@ class Asked:
     timeout_s: float = 600.0
     for_s: float | None = None
     engine_log: str | None = None
+    dcgm: str | None = None
 
 
 def run_load(asked: Asked, tell: Tell = lambda done: None) -> Serving:
@@ -104,6 +107,7 @@ class _Run:
     own: Own = field(default_factory=Own)
     record: Record = field(init=False)
     pages: list[bytes] = field(default_factory=list)
+    devices: Exporter | None = None
     done: int = 0
     start_s: float = 0.0
     door: Door = field(init=False)
@@ -120,6 +124,7 @@ class _Run:
                 Text("OPENAI_API_KEY holds what no header may."), "", Text("Set it anew.")
             )
         self.door = Door(address, address.context(), key, asked.timeout_s)
+        self.devices = await exporter(asked.dcgm) if asked.dcgm else None
         known = await probe(self.door, asked.model, asked.api, asked.prompts)
         known = with_text(known, asked.tokenizer)
         self.prompts = Prompts(asked.requests, known.model, known.form, asked.tokenizer)
@@ -129,9 +134,13 @@ class _Run:
         return self._result(known, energy.joules)
 
     async def _measured(self) -> None:
-        """The run itself, between two looks at the server's metrics."""
+        """The run itself, between two looks at the server's metrics and its devices'."""
         await self._look()
-        looking = asyncio.create_task(self._keep_looking()) if self.pages else None
+        watched = [self._keep_looking()] if self.pages else []
+        if self.devices:
+            await self.devices.look()
+            watched.append(self.devices.keep_looking())
+        looking = [asyncio.create_task(each) for each in watched]
         self.selector.backlogs_s.clear()
         processor, self.start_s = time.process_time(), time.perf_counter() + AHEAD_S
         try:
@@ -140,13 +149,15 @@ class _Run:
             else:
                 await self._open()
         finally:
-            if looking:
-                looking.cancel()
+            for each in looking:
+                each.cancel()
         self.own.processor_s = time.process_time() - processor
         self.own.wall_s = time.perf_counter() - self.start_s
         self.own.backlogs_s = tuple(self.selector.backlogs_s)
         if self.pages:
             await self._look()
+        if self.devices:
+            await self.devices.look()
 
     # -- the two loops ----------------------------------------------------------------------------
 
@@ -289,4 +300,5 @@ class _Run:
             await self._look()
 
     def _result(self, known: Known, energy_j: float | None) -> Serving:
-        return as_serving(self.asked, known, self.record, self.own, self.pages, energy_j)
+        found = as_serving(self.asked, known, self.record, self.own, self.pages, energy_j)
+        return self.devices.added_to(found, self.own.wall_s) if self.devices else found
