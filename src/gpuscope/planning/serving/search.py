@@ -32,7 +32,7 @@ from gpuscope.program.lengths import parse_lengths
 from gpuscope.program.models.settings import positive
 from gpuscope.serving.engine import engine as profile_of
 from gpuscope.serving.metrics import metrics
-from gpuscope.serving.simulate import Deployment, deploy, serve_requests
+from gpuscope.serving.simulate import Deployment, capacity_per_s, deploy, serve_requests
 from gpuscope.serving.slo import parse_slo
 from gpuscope.serving.verb import load_of
 
@@ -278,9 +278,9 @@ def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
 
 
 def deployed(
-    question: ServingQuestion, choice: ServingChoice, *, ep: int = 1, dp: int = 1
+    question: ServingQuestion, choice: ServingChoice, *, ep: int = 1, dp: int = 1, pp: int = 1
 ) -> Deployment:
-    """A candidate as `gpuscope.serving` takes it, with its experts and attention split, too.
+    """A candidate as `gpuscope.serving` takes it, with its experts, attention or layers split, too.
 
     Raises:
         DoesNotFitError: the model has no room there.
@@ -297,12 +297,16 @@ def deployed(
         cache_bytes=1.0 if choice.kv_dtype.startswith("fp8") else 2.0,
         ep=ep,
         dp=dp,
+        pp=pp,
     )
 
 
-def scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
-    """By a steady iteration: mean latencies, and what it could serve at most."""
-    found = deployed(question, choice)
+def scored(
+    question: ServingQuestion, choice: ServingChoice, found: Deployment | None = None
+) -> Offered:
+    """By a steady iteration, of another deployment where one is given: mean latencies, and what it
+    could serve at most."""
+    found = found or deployed(question, choice)
     prompt, answer = question.prompt, question.answer
     full = at_concurrency(found, prompt, answer, 4.0 * choice.max_sequences)
     own = question.rate_per_s / choice.replicas
@@ -321,12 +325,14 @@ def scored(question: ServingQuestion, choice: ServingChoice) -> Offered:
 
 def simulated(question: ServingQuestion, each: Offered, found: Deployment | None = None) -> Offered:
     """The same request by request, of another deployment where one is given: what nine in ten of
-    them get."""
+    them get. Of stages what they serve at most is simulated, too: several batches are under way."""
     found = found or deployed(question, each.choice)
     (load,) = load_of(
         "poisson", rate=question.rate_per_s, concurrency=(), input=str(question.prompt),
         output=str(question.answer), requests=REQUESTS, seed=0,
     )  # fmt: skip
+    if found.pp > 1:
+        each = replace(each, headroom=capacity_per_s(found, load) / question.rate_per_s)
     told = metrics(serve_requests(found, load))
     tpot_s, ttft_s = told.tpot.p90_s or each.tpot_s, told.ttft.p90_s or each.ttft_s
     steady = Steady(0.0, tpot_s, ttft_s, 0.0)

@@ -19,7 +19,7 @@ from gpuscope.serving.simulate import Deployment, apart
 __all__ = ["SPEECH", "outcome", "untried_serving"]
 
 SPEECH = Speech(
-    "tp, replicas, DTYPE, kv, max-tokens, max-sequences; disaggregated, ep, dp",
+    "tp, replicas, DTYPE, kv, max-tokens, max-sequences; disaggregated, ep, dp, pp",
     "--why tp=2",
     {"tp": "1", "replicas": "1", "kv": "bfloat16"},
     {"dtype": ()},
@@ -28,7 +28,7 @@ SPEECH = Speech(
 
 _COUNTS = {"tp": "tp", "replicas": "replicas", "max-tokens": "max_tokens",
            "max-sequences": "max_sequences"}  # fmt: skip
-_DEPLOYED = ("ep", "dp")
+_DEPLOYED = ("ep", "dp", "pp")
 """What `gpuscope.serving` can deploy and no candidate has."""
 
 
@@ -54,9 +54,11 @@ def untried_serving(plan: ServingPlan, parts: Mapping[str, str]) -> tuple[tuple[
         return ()
     mine, changes, more, halved = shown.choice, dict[str, Any](), dict[str, int](), False
     for name, value in parts.items():
-        if name in _COUNTS and value.isdigit():
+        if name in (*_COUNTS, *_DEPLOYED) and not (value.isdecimal() and int(value) > 0):
+            return ()
+        if name in _COUNTS:
             changes[_COUNTS[name]] = int(value)
-        elif name in _DEPLOYED and value.isdigit():
+        elif name in _DEPLOYED:
             more[name] = int(value)
         elif name == "kv":
             changes["kv_dtype"] = value
@@ -66,18 +68,22 @@ def untried_serving(plan: ServingPlan, parts: Mapping[str, str]) -> tuple[tuple[
             changes["dtype"] = value
         else:
             return ()
+    stages = more.get("pp", 1)
+    if stages > 1 and "tp" not in changes:
+        changes["tp"] = max(1, mine.tp // stages)
     if "tp" in changes and "replicas" not in changes:
-        changes["replicas"] = max(1, mine.cluster.n_devices // max(1, changes["tp"]))
+        changes["replicas"] = max(1, mine.cluster.n_devices // (changes["tp"] * stages))
     choice = replace(mine, **changes)
     words = ", ".join((choice.words, *(f"{n} {v}" for n, v in more.items())))
     words = f"{mine.cluster.name}: {words}" + (", disaggregated" if halved else "")
-    if choice.tp * choice.replicas > mine.cluster.n_devices:
-        told = Text("{needed} devices are more than {count}.", needed=choice.tp * choice.replicas,
+    needed = choice.tp * choice.replicas * stages
+    if needed > mine.cluster.n_devices:
+        told = Text("{needed} devices are more than {count}.", needed=needed,
                     count=mine.cluster.n_devices)  # fmt: skip
         return ((words, told),)
     try:
         found = _halves(plan, choice) if halved else deployed(plan.question, choice, **more)
-        each = scored(plan.question, choice)
+        each = scored(plan.question, choice, found if stages > 1 else None)
         told = outcome(simulated(plan.question, each, found))
     except GpuscopeError as error:
         return ((words, error.what),)
