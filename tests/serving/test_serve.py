@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,6 +77,10 @@ def test_profiles_are_whole() -> None:
         ({"rate": 1, "dtype": "fp3"}, "fp8"),
         ({"rate": 1, "kv_blocks": 3}, "longest request"),
         ({"rate": -1.0}, "cannot be"),
+        ({"rate": 1, "requests": 0}, "requests = 0 cannot be"),
+        ({"concurrency": [4], "requests": 0}, "requests = 0 cannot be"),
+        ({"concurrency": [4], "requests": -5}, "requests = -5 cannot be"),
+        ({"rate": 1, "kv_dtype": "fp7"}, "--kv-dtype bfloat16 or fp8"),
         ({"rate": 1, "max_tokens": 0}, "max_tokens cannot be 0"),
         ({"rate": 1, "seats": 4}, "no setting 'seats'"),
         ({"arrivals": "no-such.csv"}, "cannot be read"),
@@ -129,10 +134,34 @@ def test_the_highest_rate_within_limits_is_on_the_edge() -> None:
     assert "Highest rate at which" in shown.output
 
 
-def test_an_unstable_queue_has_a_capacity_and_no_latency() -> None:
+def test_keys_and_values_in_fp8_need_no_fp8_of_the_device() -> None:
+    """Stored in it, widened when read: room for twice as many, and a note."""
+    one, two = (
+        gs.serve("llama-3.1-8b", "a100", rate=1, requests=10, kv_dtype=dtype)[0]
+        for dtype in ("bfloat16", "fp8")
+    )
+    assert two.kv_blocks == pytest.approx(2 * one.kv_blocks, abs=2)
+    assert any("has no fp8: keys and values are stored" in note for note in two.notes)
+    native = gs.serve("llama-3.1-8b", "h200", rate=1, requests=10, kv_dtype="fp8")[0]
+    assert not any("no fp8" in note for note in native.notes)
+
+
+def test_a_few_requests_come_as_fast_as_they_were_asked_for() -> None:
+    def saturated(**how: Any) -> bool:
+        return gs.serve("llama-3.1-8b", "h200", output=32, **how)[0].saturated
+
+    assert saturated(rate=900, requests=20)
+    assert saturated(rate=900, requests=1)
+    assert not saturated(rate=5, requests=20)
+    # Ten at once may be all there are.
+    assert not saturated(arrivals="steps:900x1", requests=10)
+
+
+@pytest.mark.parametrize("requests", ["20", "600"])
+def test_an_unstable_queue_has_a_capacity_and_no_latency(requests: str) -> None:
     told = CliRunner().invoke(
         make_app(["serve", "compare"]),
-        ["serve", "llama-3.1-8b", "--rate", "500", "--requests", "600"],
+        ["serve", "llama-3.1-8b", "--rate", "500", "--requests", requests],
     )
     assert told.exit_code == 0, told.output
     assert "More comes than it can serve" in told.output

@@ -34,6 +34,9 @@ __all__ = ["load_of", "serve", "serve_load"]
 ENGINE_FIELDS = ("max_tokens", "max_sequences", "block_tokens", "utilization", "chunked")
 """Of a profile, what a user may set."""
 
+ENOUGH = 100
+"""Requests of a load that show how fast they come."""
+
 
 def serve(
     model: str | TransformerSize,
@@ -132,17 +135,25 @@ def serve(
         arrivals, rate=rate, concurrency=concurrency, input=str(input), output=str(output),
         requests=requests, seed=seed, shared=shared,
     )  # fmt: skip
-    return [serve_load(found, each) for each in asked]
+    steady = not _is_trace(arrivals) and kind_named(arrivals).plain and kind_named(arrivals).rated
+    return [serve_load(found, each, rate if steady else 0.0) for each in asked]
 
 
-def serve_load(found: Deployment, requests: Requests) -> Serving:
-    """One load; says so where more comes than the deployment can serve."""
+def serve_load(found: Deployment, requests: Requests, rate: float = 0.0) -> Serving:
+    """One load; says so where more comes than the deployment can serve.
+
+    A hundred requests show how fast they come; of fewer, chance tells too much: theirs is
+    the `rate` they were asked for at, and a few without one are no steady load.
+    """
     made = serve_requests(found, requests)
-    if requests.concurrency or len(requests) < 100:
+    few = len(requests) < ENOUGH
+    if requests.concurrency or (few and not rate):
         return made
     capacity = capacity_per_s(found, requests)
     span = float(requests.arrival_s[-1])
-    comes = len(requests) / span if span > 0 else 0.0
+    comes = rate if few else len(requests) / span if span > 0 else 0.0
+    if few and comes <= capacity:
+        return made
     if comes <= capacity:
         return replace(under_load(found, requests, made), capacity_per_s=capacity)
     return replace(made, capacity_per_s=capacity, saturated=True)
@@ -203,8 +214,8 @@ def load_of(
         input=parse_lengths(input), output=parse_lengths(output), count=requests,
         rate_per_s=rate, arrivals=arrivals, seed=seed, shared_tokens=shared,
     )  # fmt: skip
-    if not concurrency:
-        return [make_requests(load)]
+    if not concurrency or requests < 1:
+        return [make_requests(load)]  # of no request: refused there
     return [
         make_requests(replace(load, concurrency=each, count=max(requests, 2 * each)))
         for each in concurrency
