@@ -18,6 +18,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -181,7 +182,9 @@ class _Fork:
 
 def _forked(fork: _Fork, reading: int) -> int:
     """Run a request in a fork; returns its exit status."""
-    child = os.fork()
+    with warnings.catch_warnings():  # of libraries' idle threads, which a fork leaves behind
+        warnings.filterwarnings("ignore", ".* multi-threaded, use of fork", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
