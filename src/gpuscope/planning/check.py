@@ -17,7 +17,7 @@ from gpuscope.planning.tables import Tables
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion, Weighed
 from gpuscope.planning.types import Candidate, Judged, Question
 
-__all__ = ["Checked", "check", "simulated"]
+__all__ = ["Checked", "check", "checked"]
 
 Asked = TypeVar("Asked", Question, TuningQuestion)
 Each = TypeVar("Each", Candidate, Tuned)
@@ -78,39 +78,31 @@ def check(
         GpuscopeError: the plan itself cannot run on this device.
     """
     near = _neighbours(question, candidate)
-    wanted = near[: question.simulated]
     simulator = Simulator(question)
     scored = {each: scored_s for scored_s, _, each in near}
-    plan, neighbours, complete = simulated(
+    return checked(
+        question,
         candidate,
-        [(change, each) for _, change, each in wanted],
+        [(change, each) for _, change, each in near],
         lambda each: simulator.judge(each, scored.get(each, 0.0)),
-        question.goal,
         on_candidate,
     )
-    return Checked(
-        question=question,
-        plan=plan,
-        neighbours=neighbours,
-        left=len(near) - len(wanted),
-        complete=complete,
-    )
 
 
-def simulated(
+def checked(
+    question: Asked,
     own: Each,
     near: Sequence[tuple[str, Each]],
     judge: Callable[[Each], Done],
-    goal: str,
     on_candidate: Callable[[int, int, Each], None] | None = None,
-) -> tuple[Done, tuple[tuple[str, Done], ...], bool]:
-    """A plan and its neighbours, the best first, and whether nobody interrupted.
+) -> Checked[Asked, Done]:
+    """Judge a plan and as many of its neighbours as the question simulates; interrupted, so far.
 
     Args:
+        question: what it is judged for.
         own: the plan.
-        near: decision and candidate of each neighbour.
+        near: decision and candidate of each neighbour, the most promising first.
         judge: simulates one.
-        goal: one of `gpuscope.planning.figures.registry.goals`.
         on_candidate: told of each before it is simulated: number, how many, which.
 
     Raises:
@@ -119,7 +111,7 @@ def simulated(
     judged: list[tuple[str, Done]] = []
     complete = True
     every: list[tuple[str, Each]] = [("", own)]
-    every.extend(near)
+    every.extend(near[: question.simulated])
     for number, (change, each) in enumerate(every, start=1):
         try:
             if on_candidate:
@@ -133,8 +125,15 @@ def simulated(
         except GpuscopeError:
             if not judged:
                 raise
+    goal = question.goal
     others = sorted(judged[1:], key=lambda each: (each[1].fits < 0.5, each[1].value(goal) or 0.0))
-    return judged[0][1], tuple(others), complete
+    return Checked(
+        question=question,
+        plan=judged[0][1],
+        neighbours=tuple(others),
+        left=len(near) + 1 - len(every),
+        complete=complete,
+    )
 
 
 def _neighbours(question: Question, mine: Candidate) -> list[tuple[float, str, Candidate]]:

@@ -12,7 +12,7 @@ from gpuscope.errors import GpuscopeError
 from gpuscope.planning.limits import broken
 from gpuscope.planning.sentences import bound_to
 from gpuscope.planning.serving.existing import Server
-from gpuscope.planning.serving.explanation import ASSUMPTIONS
+from gpuscope.planning.serving.explanation import ASSUMPTIONS, title_of
 from gpuscope.planning.serving.near import away_from, near_serving, what_holds
 from gpuscope.planning.serving.search import order_of, scored, simulated
 from gpuscope.planning.serving.types import Offered, ServingChoice
@@ -125,13 +125,7 @@ def explained_server(checked: CheckedServer) -> Explanation:
     judged = (own, *checked.neighbours)
     return Explanation(
         "plan-check",
-        Text(
-            "{model}: {rate} requests a second, {prompt} tokens in, {answer} out",
-            model=question.model,
-            rate=Number(question.rate_per_s, ".3g"),
-            prompt=question.prompt,
-            answer=question.answer,
-        ),
+        title_of(question),
         tuple(told),
         (near_serving(question, own, judged), what_holds(question, choice)),
         (),

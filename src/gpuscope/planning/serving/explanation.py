@@ -17,11 +17,11 @@ from gpuscope.planning.serving.launch import launch_line
 from gpuscope.planning.serving.near import near_serving, what_holds
 from gpuscope.planning.serving.outlook import around_serving
 from gpuscope.planning.serving.steady import SIMULATED_ERROR
-from gpuscope.planning.serving.types import Offered, ServingPlan
+from gpuscope.planning.serving.types import Offered, ServingPlan, ServingQuestion
 from gpuscope.planning.serving.untried import SPEECH, outcome, untried_serving
 from gpuscope.planning.why import what_became
 
-__all__ = ["ASSUMPTIONS", "explained_serving"]
+__all__ = ["ASSUMPTIONS", "explained_serving", "title_of"]
 
 ASSUMPTIONS = (
     Text(
@@ -70,18 +70,23 @@ def explained_serving(
     taken = shown.choice.cluster if shown else None
     return Explanation(
         "plan",
-        Text(
-            "{model}: {rate} requests a second, {prompt} tokens in, {answer} out",
-            model=question.model,
-            rate=Number(question.rate_per_s, ".3g"),
-            prompt=question.prompt,
-            answer=question.answer,
-        ),
+        title_of(question),
         _summary(plan),
         tuple(sections),
         (),
         (),
         (*ASSUMPTIONS, *bound_to(taken, question.clusters)),
+    )
+
+
+def title_of(question: ServingQuestion) -> Text:
+    """What is asked, in a line."""
+    return Text(
+        "{model}: {rate} requests a second, {prompt} tokens in, {answer} out",
+        model=question.model,
+        rate=Number(question.rate_per_s, ".3g"),
+        prompt=question.prompt,
+        answer=question.answer,
     )
 
 

@@ -16,7 +16,7 @@ from gpuscope.document.blocks import Explanation
 from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError, InvalidValueError, UnknownNameError
 from gpuscope.outside.toml_file import no_value
-from gpuscope.planning.check import Checked, simulated
+from gpuscope.planning.check import Checked, checked
 from gpuscope.planning.existing import only, text_of
 from gpuscope.planning.explanation_check import decisions, verdict
 from gpuscope.planning.outlook import holders
@@ -142,16 +142,7 @@ def check_tuning(
         GpuscopeError: it cannot run on this device.
     """
     near = _near(question, mine)
-    wanted = near[: question.simulated]
-    judge = Simulator(question).judge
-    plan, neighbours, complete = simulated(mine, wanted, judge, question.goal, on_candidate)
-    return Checked(
-        question=question,
-        plan=plan,
-        neighbours=neighbours,
-        left=len(near) - len(wanted),
-        complete=complete,
-    )
+    return checked(question, mine, near, Simulator(question).judge, on_candidate)
 
 
 def _near(question: TuningQuestion, mine: Tuned) -> list[tuple[str, Tuned]]:
