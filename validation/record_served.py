@@ -77,8 +77,11 @@ FIXED: dict[str, dict[str, Any]] = {
 """Runs; a `rate` is a share of what `cap` gave."""
 
 
-def started(model: str, folder: Path) -> subprocess.Popen[bytes]:
-    """The server's process, ready to answer; its log lies beside its configuration."""
+def started(model: str, folder: Path, tokenizer: bool = False) -> subprocess.Popen[bytes]:
+    """The server's process, ready to answer; its log lies beside its configuration.
+
+    With `tokenizer`, one lies beside the configuration, and the server uses it.
+    """
     home = folder / model
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.json").write_text(json.dumps(CONFIGS[model]))
@@ -86,7 +89,8 @@ def started(model: str, folder: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [
             sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(home),
-            "--served-model-name", model, "--load-format", "dummy", "--skip-tokenizer-init",
+            "--served-model-name", model, "--load-format", "dummy",
+            *(() if tokenizer else ("--skip-tokenizer-init",)),
             "--max-model-len", str(CONTEXT), "--port", str(PORT), *EXTRA.get(model, []),
         ],
         stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
