@@ -147,7 +147,7 @@ def _run(row: Row, made: Expressed, entry: Mapping[str, Any]) -> Run:
         dimensions=sum(degree > 1 for degree in degrees.values()) + (asked.recompute != "none"),
         measured=entry["measured_s"] / tokens,
         predicted=predicted_s / tokens,
-        half=(entry["high_s"] - entry["low_s"]) / 2 / predicted_s,
+        half=(entry["kernels_high_s"] - entry["kernels_low_s"]) / 2 / predicted_s,
     )
 
 

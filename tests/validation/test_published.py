@@ -232,15 +232,6 @@ def test_the_page_says_in_both_languages_what_the_results_say() -> None:
     assert english.count("%") == chinese.count("%")
 
 
-def test_stacks_are_told_in_both_languages() -> None:
-    from published.stacks import STACKS
-
-    for stack in STACKS.values():
-        assert stack.why
-        assert stack.why_zh
-        assert bool(stack.left) == bool(stack.left_zh)
-
-
 def test_results_are_of_rows_that_are_there() -> None:
     from published.page import RESULTS
     from published.rows import read_rows
@@ -248,35 +239,3 @@ def test_results_are_of_rows_that_are_there() -> None:
     entries = json.loads(RESULTS.read_text("utf-8"))
     known = Counter(row.id for row in read_rows())
     assert set(entries) <= set(known)
-
-
-def test_overlap_and_dispatchers_are_those_that_the_row_s_software_states() -> None:
-    """Megatron's flags as the row prints them; recipes by release; nothing where none is known."""
-    from published.express import Expressed, express
-    from published.recipes import RECIPES, recipe_of
-    from published.rows import read_rows
-
-    rows = read_rows()
-    for row in rows:
-        made = express(row)
-        if not isinstance(made, Expressed):
-            continue
-        plan = made.options.parallel
-        if plan is None:
-            continue
-        if row.said and "overlap-grad-reduce" in row.said:
-            assert plan.software.sharing == "beside"
-        if "SimuMax" in row.source:
-            assert plan.software.sharing == "at_ends"
-        if recipe_of(row) is None:
-            assert not plan.software.send_once
-            assert not plan.software.exchange_overlap
-    by_release = {
-        row.release: recipe_of(row)
-        for row in rows
-        if row.model == "DeepSeekV3" and row.hardware == "GB200"
-    }
-    overlapped = {name for name, recipe in by_release.items() if recipe and recipe.overlap}
-    assert overlapped == {"26.06", "26.06.01", "26.08"}
-    for known in RECIPES.values():
-        assert [recipe.since for recipe in known] == sorted(recipe.since for recipe in known)

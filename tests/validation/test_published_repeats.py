@@ -70,8 +70,8 @@ def test_runs_with_experts_have_their_own_spread() -> None:
 def test_an_interval_grows_by_an_independent_uncertainty() -> None:
     from published.repeats import widened
 
-    assert widened(1.0, 0.9, 1.2, 0.0) == pytest.approx((0.9, 1.2))
-    low, high = widened(1.0, math.exp(-0.3), math.exp(0.3), 0.4)
+    assert widened(1.0, 0.9, 1.2, 0.0, 0.0) == pytest.approx((0.9, 1.2))
+    low, high = widened(1.0, math.exp(-0.3), math.exp(0.3), 0.4, 0.4)
     assert (low, high) == pytest.approx((math.exp(-0.5), math.exp(0.5)))
 
 

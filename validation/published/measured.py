@@ -1,20 +1,25 @@
 """What was measured, as tokens per second of the whole job.
 
 Most sources print tokens, sequences or a step's time. A few print floating-point operations alone;
-these are turned back into time with the source's own formula, stated here. MFU is never used.
+these are turned back into time with the formula of the software (`[flops]` in its file). MFU is
+never used.
 """
 
 from __future__ import annotations
 
 from gpuscope.program.models.parallel.size import TransformerSize
 from published.rows import Row
+from published.stacks import Stack
 
 
-def tokens_per_s(row: Row, size: TransformerSize, seq: int, devices: int, tokens: int) -> float:
+def tokens_per_s(
+    row: Row, stack: Stack, size: TransformerSize, seq: int, devices: int, tokens: int
+) -> float:
     """Tokens of the whole job in a second.
 
     Args:
         row: as published.
+        stack: its software.
         size: the model.
         seq: tokens of a sequence.
         devices: of the job.
@@ -30,13 +35,13 @@ def tokens_per_s(row: Row, size: TransformerSize, seq: int, devices: int, tokens
         seconds = value / 1e3 if row.unit == "ms" else value
         return tokens / seconds
     if row.quantity == "achieved_TFLOPs_per_device":
-        return value * 1e12 * devices / _megatron_flops(size, seq)
+        return value * 1e12 * devices / _hardware_flops(size, seq)
     if row.quantity in ("model_TFLOPs_per_device", "TFLOPs_per_device"):
-        return value * 1e12 * devices / _model_flops(row, size, seq)
+        return value * 1e12 * devices / _model_flops(stack, size, seq)
     raise ValueError(f"{row.quantity} in {row.unit} is no time")
 
 
-def _megatron_flops(size: TransformerSize, seq: int) -> float:
+def _hardware_flops(size: TransformerSize, seq: int) -> float:
     """FLOPs of a token with recomputation, attention counted whole (Narayanan et al. 2021).
 
     96 B s l h^2 (1 + s / 6h + V / 16 l h) for a step of B sequences.
@@ -46,15 +51,16 @@ def _megatron_flops(size: TransformerSize, seq: int) -> float:
     return inner + 6 * hidden * size.vocabulary
 
 
-def _model_flops(row: Row, size: TransformerSize, seq: int) -> float:
-    """FLOPs of a token without recomputation, as the source counts them.
+def _model_flops(stack: Stack, size: TransformerSize, seq: int) -> float:
+    """FLOPs of a token without recomputation, as the software counts them.
 
-    Megatron-Core: 72 s l h^2 (1 + s / 6h + V / 12 l h), attention counted whole. NeMo's
-    long-sequence page counts attention's causal half, as do the authors of Llama 3 (assumed).
+    Megatron-Core: 72 s l h^2 (1 + s / 6h + V / 12 l h), attention counted whole. Others six a
+    parameter, and attention's causal half where nothing says that it is counted whole.
     """
-    if "Megatron-Core" in row.source:
+    if stack.flops.get("formula") == "megatron-model":
         head = 6 * size.hidden * size.vocabulary
         return 72 * size.layers * size.hidden**2 * (1 + seq / (6 * size.hidden)) + head
     embedding = size.vocabulary * size.hidden
     matrices = size.active_parameters - (0 if size.tied else embedding)
-    return 6.0 * matrices + 6.0 * size.layers * seq * size.heads * size.head
+    counted = 12.0 if stack.flops.get("attention") == "whole" else 6.0
+    return 6.0 * matrices + counted * size.layers * seq * size.heads * size.head

@@ -3,8 +3,8 @@
 A label is what the fastest five of 25 passes of a Hugging Face model took, between two events: the
 forward pass; for training the forward pass and the backward pass, each timed alone, without the
 loss between them, without an optimizer's step, and with gradients that add up from pass to pass
-(neusight/Tracing/trace.py, measure_e2e, of Lee et al. 2025, arXiv:2407.13853). Sizes, and which
-head a model has, are those of its scripts/asplos/data/DLmodel_configs and get_model; "fusion" is
+(neusight/Tracing/trace.py, measure_e2e, of Lee et al. 2025, arXiv:2407.13853). Sizes are those of
+its files (stacks/pytorch-eager.toml), and so is which head a model has (get_model); "fusion" is
 torch.compile of the forward pass. Attention is "eager". Tensor cores are not used: PyTorch
 multiplies float32 exactly unless it is told otherwise.
 """
@@ -17,16 +17,7 @@ from dataclasses import dataclass
 from gpuscope.program.models.settings import WorkloadOptions
 from published.machines import MACHINES
 from published.rows import Row
-
-_SIZES = {
-    # layers, hidden, heads. "gpt3_xl" is no GPT-3 XL: its file has 3,072 wide blocks, 2.9 billion
-    # parameters in all.
-    "gpt2_large": ("gpt2", 36, 1280, 20),
-    "gpt3_xl": ("gpt2", 24, 3072, 24),
-    "gpt3_27": ("gpt2", 32, 2560, 32),
-    "opt_13": ("opt", 24, 2048, 32),
-    "bert_large": ("bert", 24, 1024, 16),
-}
+from published.stacks import Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +96,7 @@ def _model(hf, what: Pass):
     return hf.BertForPreTraining(config) if what.train else hf.BertForSequenceClassification(config)
 
 
-def express_neusight(row: Row):
+def express_passes(row: Row, stack: Stack):
     """The pass that a label was measured for.
 
     Raises:
@@ -113,7 +104,7 @@ def express_neusight(row: Row):
     """
     from published.express import Expressed
 
-    if row.model not in _SIZES:
+    if row.model not in stack.sizes:
         raise ValueError("a switch transformer has no program here")
     if row.devices != 1:
         raise ValueError("a job of several devices, which Accelerate's Megatron plugin prepared")
@@ -124,9 +115,10 @@ def express_neusight(row: Row):
     assert row.seq is not None
     train = row.quantity == "latency_one_iteration"
     fused = (row.said or "").startswith("option fusion")
-    build = Pass(*_SIZES[row.model], row.global_batch, row.seq, train, fused)
+    build = Pass(*stack.sizes[row.model], row.global_batch, row.seq, train, fused)
     return Expressed(
         row=row,
+        stack=stack.name,
         workload=build,
         machine=machine,
         devices=1,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -14,13 +14,14 @@ HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:
     sys.path.insert(0, str(HERE.parent))
 
+from published.held_out import HeldOut, by_release, by_source, together  # noqa: E402
 from published.page_text import HARDWARE_DOUBTS, TEXT, WHY_ZH  # noqa: E402
 from published.predict_rows import NOT_RUN, RESULTS  # noqa: E402
 from published.repeats import release_spreads  # noqa: E402
 from published.rows import read_rows  # noqa: E402
-from published.sources import source_spreads  # noqa: E402
-from published.stacks import STACKS  # noqa: E402
-from published.summary import Group, Judged, group, groups, judged, maker, not_predicted  # noqa: E402
+from published.sources import factors  # noqa: E402
+from published.stacks import stacks  # noqa: E402
+from published.summary import Group, Judged, group, groups, judged, maker, not_predicted, scaled  # noqa: E402
 
 DOCS = HERE.parents[1] / "docs"
 TABLE = RESULTS.with_suffix(".csv")
@@ -59,6 +60,7 @@ def page(entries: dict[str, dict[str, object]], lang: str) -> str:
         parts.append(words["unfinished"].format(waiting=waiting))
     by_source = groups(rows, lambda row: (row.source, row.hardware))
     parts += [words["by_source"], _table(words["head_source"], by_source)]
+    parts += _held_out(entries, words)
     parts += [words["stacks"], _stacks(lang)]
     parts += [words["causes"], "\n".join(f"- {line}" for line in HARDWARE_DOUBTS[lang])]
     parts += [words["left"], _left(entries, lang)]
@@ -72,11 +74,10 @@ def _releases() -> dict[str, float]:
 
 
 def judged_rows(entries: dict[str, dict[str, object]]) -> tuple[Judged, ...]:
-    """The rows that were predicted, each interval with what its release and its source may add."""
-    rows = judged(entries)
-    common = source_spreads(rows)
-    added = {r.id: math.hypot(_releases().get(r.id, 0.0), common[r.source]) for r in rows}
-    return judged(entries, added)
+    """The rows that were predicted, each interval with its release's and its source's share."""
+    rows = judged(entries, _releases())
+    wide = factors(rows)
+    return tuple(scaled(row, wide[row.source]) for row in rows)
 
 
 def _percent(value: float, signed: bool = False) -> str:
@@ -102,11 +103,49 @@ def _table(head: str, made: list[Group]) -> str:
     return "\n".join(lines)
 
 
+def _held_out(entries: dict[str, dict[str, object]], words: Mapping[str, str]) -> list[str]:
+    """Sources and releases with what the others tell."""
+    rows = judged(entries, _releases())
+    sources = by_source(rows)
+    plain, leaned, covered = together(sources, rows)
+    factor = sorted(each.factor for each in sources)
+    told = words["held_out"].format(
+        least=f"{factor[0]:.2f}",
+        most=f"{factor[-1]:.2f}",
+        covered=f"{covered * 100:.0f} %",
+        plain=_percent(plain),
+        leaned=_percent(leaned),
+    )
+    releases = by_release(entries, read_rows())
+    return [
+        told,
+        _held_table(words["head_held"], sources),
+        words["releases"],
+        _held_table(words["head_releases"], releases),
+    ]
+
+
+def _held_table(head: str, held: list[HeldOut]) -> str:
+    lines = [head, "|---|" + "---:|" * 6]
+    for each in held:
+        cells = (
+            each.name,
+            str(each.rows),
+            _percent(each.median),
+            _percent(each.leaned),
+            f"{each.factor:.2f}",
+            f"{each.covered * 100:.0f} %",
+            f"{each.kept * 100:.0f} %",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def _stacks(lang: str) -> str:
-    lines = [TEXT[lang]["head_stacks"], "|---|---|---|"]
-    for stack in STACKS.values():
+    lines = [TEXT[lang]["head_stacks"], "|---|---|---|---|"]
+    for stack in stacks():
         why, left = (stack.why, stack.left) if lang == "en" else (stack.why_zh, stack.left_zh)
-        lines.append(f"| {stack.title} | {why} | {left} |")
+        lines.append(f"| {stack.title} | `{stack.name}.toml` | {why.strip()} | {left} |")
     return "\n".join(lines)
 
 

@@ -1,8 +1,9 @@
 """Predict the published rows: `predict_rows.py [--jobs 2] [--missing] [part of an id ...]`.
 
 Writes `validation/results/published.json`: for each row what was measured, what is predicted with
-its 80 % interval, or why it is not. Rows that ask for the same work on the same machine are
-predicted once. With parts of ids only those rows are predicted anew; the others are kept.
+its 80 % interval (of kernels, and with what the row does not state), or why it is not. Rows that
+ask for the same work on the same machine are predicted once. With parts of ids only those rows are
+predicted anew; the others are kept, and with `--kept` all are.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ if str(HERE.parent) not in sys.path:
     sys.path.insert(0, str(HERE.parent))
 
 from published.express import Expressed, NotExpressed, express  # noqa: E402
+from published.repeats import widened  # noqa: E402
 from published.rows import Row, read_rows  # noqa: E402
+from published.unstated import half_widths  # noqa: E402
 
 NOT_RUN = "expressed, but not run since the models changed"
 """Why a row has no prediction yet: `--missing` runs it."""
 
-_FOUND = ("predicted_s", "low_s", "high_s", "took_s", "failed")
+_FOUND = ("predicted_s", "kernels_low_s", "kernels_high_s", "took_s", "failed")
 
 RESULTS = HERE.parent / "results" / "published.json"
 
@@ -51,8 +54,8 @@ def predict(made: Expressed) -> dict[str, Any]:
         return {"failed": str(error).splitlines()[0]}
     return {
         "predicted_s": step_s,
-        "low_s": low_s,
-        "high_s": high_s,
+        "kernels_low_s": low_s,
+        "kernels_high_s": high_s,
         "took_s": round(time.monotonic() - began, 2),
     }
 
@@ -140,12 +143,18 @@ def _entry(
     assert found is not None
     told = {
         **base,
+        "stack": made.stack,
+        "release": row.release or "",
         "devices": made.devices,
         "measured_s": made.step_s,
         "tokens": made.tokens,
         "assumed": list(made.assumed),
     }
-    return {**told, **found}
+    if "predicted_s" not in found:
+        return {**told, **found}
+    kernels = (found["predicted_s"], found["kernels_low_s"], found["kernels_high_s"])
+    low_s, high_s = widened(*kernels, *half_widths(made.unstated))
+    return {**told, **found, "low_s": low_s, "high_s": high_s}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,12 +162,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--missing", action="store_true", help="keep what is predicted already")
+    parser.add_argument("--kept", action="store_true", help="predict nothing; write anew")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(arguments)
     known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     rows = read_rows()
     expressed = {row.id: express(row) for row in rows}
     wanted = {row.id for row in rows_to_predict(rows, asked.parts)}
+    if asked.kept:
+        wanted = set()
     if asked.missing:
         wanted -= {name for name, entry in known.items() if "predicted_s" in entry}
     tasks: dict[str, Expressed] = {}

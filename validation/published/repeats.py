@@ -77,14 +77,19 @@ def has_experts(row: Row) -> bool:
     return (row.ep or 1) > 1
 
 
-def release_spreads(rows: Iterable[Row]) -> dict[str, float]:
+def release_spreads(rows: Iterable[Row], without: str = "") -> dict[str, float]:
     """The spread that each training run gets, by its id: that of its like, experts or none.
 
     A run with experts on one rank, or that no repeated run is like, gets that of runs without.
+
+    Args:
+        rows: as published.
+        without: a release whose measurements tell nothing.
     """
     known = tuple(rows)
+    told = [row for row in known if not without or row.release != without]
     found = {
-        experts: release_spread(row for row in known if has_experts(row) is experts)
+        experts: release_spread(row for row in told if has_experts(row) is experts)
         for experts in (True, False)
     }
     return {
@@ -94,12 +99,13 @@ def release_spreads(rows: Iterable[Row]) -> dict[str, float]:
     }
 
 
-def widened(step_s: float, low_s: float, high_s: float, spread: float) -> tuple[float, float]:
-    """An interval with another, independent uncertainty of this half-width in logarithms."""
-    below, above = math.log(step_s / low_s), math.log(high_s / step_s)
-    return step_s * math.exp(-math.hypot(below, spread)), step_s * math.exp(
-        math.hypot(above, spread)
-    )
+def widened(
+    step_s: float, low_s: float, high_s: float, below: float, above: float
+) -> tuple[float, float]:
+    """An interval with another, independent uncertainty of these half-widths in logarithms."""
+    down = math.hypot(math.log(step_s / low_s), below)
+    up = math.hypot(math.log(high_s / step_s), above)
+    return step_s * math.exp(-down), step_s * math.exp(up)
 
 
 def _logs(group: Sequence[Row]) -> list[float]:

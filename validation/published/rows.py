@@ -26,6 +26,7 @@ class Row:
         virtual: stages that a pipeline rank holds.
         microbatches: of a replica in a step.
         schedule: of the pipeline.
+        params: of the model, as printed ("529.6B").
         shape: layers, hidden, heads and vocabulary, where the source gives them.
         task: what a fine-tuning does.
         release: version of the software.
@@ -59,6 +60,7 @@ class Row:
     virtual: int | None = None
     microbatches: int | None = None
     schedule: str | None = None
+    params: str | None = None
     shape: tuple[int, ...] | None = None
     task: str | None = None
     release: str | None = None

@@ -9,7 +9,6 @@ from dataclasses import replace
 from gpuscope.program.models import find
 from gpuscope.program.models.parallel.published import PUBLISHED, published_model
 from gpuscope.program.models.parallel.size import TransformerSize
-from published.maxtext import scaled_size
 from published.rows import Row
 
 NAMES: Mapping[str, str] = {
@@ -66,29 +65,22 @@ _CUT_NAMES = {
 }
 
 
+_SCALED = re.compile(r"MaxText (16|32|64)B")
+"""Decoders of MaxText's own table, named by their scale. 22B and 52B are left out: their scripts'
+sizes under the present defaults are not those of their names; 128B is tensor parallel."""
+
+
 def size_of(row: Row) -> TransformerSize | None:
     """The decoder; None where its numbers are not known."""
-    if row.shape is not None and "SC21" not in row.source:
-        layers, hidden, heads, words = row.shape
-        return replace(
-            PUBLISHED["gpt-3-175b"],
-            layers=layers,
-            hidden=hidden,
-            heads=heads,
-            kv_heads=heads,
-            head=hidden // heads,
-            ffn=4 * hidden,
-            vocabulary=words,
-            context=row.seq or 2048,
-            tied=False,
-        )
-    scaled = scaled_size(row.model)
+    if row.shape is not None:
+        return _shaped(row)
+    scaled = _SCALED.fullmatch(row.model)
     if scaled is not None:
-        return scaled
+        return scaled_size(int(scaled[1]))
     if row.model.startswith("MPT-"):
         return replace(PUBLISHED[row.model.lower()], context=row.seq or 2048)
-    if "SC21" in row.source:
-        return _megatron(row)
+    if row.model.startswith("GPT"):
+        return _gpt(row)
     cut = _CUT.fullmatch(row.model)
     if cut is not None:
         whole = _named(_CUT_NAMES[cut[1]])
@@ -96,10 +88,56 @@ def size_of(row: Row) -> TransformerSize | None:
     return _named(NAMES[row.model]) if row.model in NAMES else None
 
 
-def _megatron(row: Row) -> TransformerSize | None:
-    if row.model != "GPT":
-        return PUBLISHED.get(row.model.lower())
-    return PUBLISHED["gpt-530b" if row.model_parallel == 280 else "gpt-3-175b"]
+def scaled_size(scale: int) -> TransformerSize:
+    """The decoder of a scale, 16, 32 or 64.
+
+    `global_parameter_scale` multiplies the sizes of configs/base.yml by powers of two
+    (`get_individual_scales` in MaxText's configs).
+    """
+    whole, rest = divmod(scale.bit_length() - 1, 3)
+    wide, deep, long = 2 ** (whole + (rest > 0)), 2**whole, 2 ** (whole + (rest > 1))
+    return TransformerSize(
+        layers=16 * deep,
+        hidden=2048 * long,
+        heads=16 * wide,
+        kv_heads=16 * wide,
+        head=128,
+        ffn=7168 * wide,
+        vocabulary=32000,
+        context=2048,
+    )
+
+
+def _shaped(row: Row) -> TransformerSize:
+    """A GPT of the sizes that a row prints; a published one where they are its."""
+    assert row.shape is not None
+    layers, hidden, heads, words = row.shape
+    for known in PUBLISHED.values():
+        if (known.layers, known.hidden, known.heads, known.vocabulary) == row.shape:
+            return known
+    return replace(
+        PUBLISHED["gpt-3-175b"],
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=heads,
+        head=hidden // heads,
+        ffn=4 * hidden,
+        vocabulary=words,
+        context=row.seq or 2048,
+        tied=False,
+    )
+
+
+def _gpt(row: Row) -> TransformerSize | None:
+    """The GPT of a name, else of a number of parameters, printed to four digits ("529.6B")."""
+    named = NAMES.get(row.model)
+    if named is not None or row.params is None:
+        return _named(named) if named is not None else PUBLISHED.get(row.model.lower())
+    asked = float(row.params.removesuffix("B")) * 1e9
+    gpts = [size for name, size in PUBLISHED.items() if name.startswith("gpt-")]
+    nearest = min(gpts, key=lambda size: abs(size.parameters - asked))
+    return nearest if abs(nearest.parameters / asked - 1) < 0.01 else None
 
 
 def _named(name: str) -> TransformerSize | None:

@@ -1,43 +1,65 @@
-"""How far a whole source lies off, which kernels' intervals do not hold: what nobody read of it.
+"""How wide an interval must be for a source that nobody has read: told by the other sources.
 
-A source is measured with one stack, whose habits (what overlaps, what is fused, what its launcher
-sets) are known only in part, so its rows err together. How much is told by the other sources: a
-source's own rows never widen or narrow its own interval, so the figure is that of a source which
-nobody has read. One with a single row counts like one with a hundred.
+A source is measured with one stack, whose habits are known only in part, so its rows err together
+and count as one. The intervals' half-widths (kernels, what a row does not state, releases) are
+multiplied by one factor, the conformal quantile of the other sources: the least at which the mean,
+over those sources, of the share of their rows that are held reaches 80 % (1 + 1/n) of n sources
+(Dunn, Wasserman, Ramdas 2022, arXiv:1809.07441: pooled distributions of groups). A source's own
+rows never widen or narrow its own intervals, and one with a single row counts like one with a
+hundred. Half of what these sources published was read while the profiles were written, so that they
+err less than sources will that nobody read: the factor is never below 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from statistics import NormalDist, fmean, variance
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 
 from published.summary import Judged
 
-_EIGHTY = NormalDist().inv_cdf(0.9)
-"""Standard deviations to either side that hold 80 %."""
+SHARE = 0.8
+"""What an interval is to hold."""
 
 
-def source_spreads(rows: Iterable[Judged]) -> Mapping[str, float]:
-    """Half-width in logarithms of the 80 % interval of a source's common error, by source.
-
-    Each is 1.28 times the root of the mean, over all other sources, of the square of their mean log
-    error, less what rows that err on their own would give it (their variance over their number).
+def factors(rows: Iterable[Judged]) -> Mapping[str, float]:
+    """Factor of the half-widths in logarithms by source, from all other sources.
 
     Args:
-        rows: predicted, of any number of sources. Of a single source nothing is known: 0.
+        rows: predicted, of any number of sources. Of a single source nothing is known: 1.
     """
-    logs: dict[str, list[float]] = {}
+    known = tuple(rows)
+    names = dict.fromkeys(row.source for row in known)
+    others = {name: [row for row in known if row.source != name] for name in names}
+    return {name: max(1.0, conformal(rows)) for name, rows in others.items()}
+
+
+def conformal(rows: Sequence[Judged]) -> float:
+    """The factor that these sources' rows ask for; 1 where there are none."""
+    counts = Counter(row.source for row in rows)
+    if not counts:
+        return 1.0
+    level = min(1.0, SHARE * (1 + 1 / len(counts)))
+    held = 0.0
+    for each in sorted(rows, key=score):
+        held += 1 / counts[each.source] / len(counts)
+        if held >= level - 1e-9:
+            return score(each)
+    return score(max(rows, key=score))
+
+
+def score(row: Judged) -> float:
+    """Half-widths that a measurement lies from its prediction, in logarithms."""
+    off = math.log(row.measured_s / row.predicted_s)
+    edge = row.high_s if off > 0 else row.low_s
+    return off / math.log(edge / row.predicted_s)
+
+
+def lean(rows: Sequence[Judged]) -> float:
+    """What rows of several sources err by together, each source counted once, in logarithms."""
+    by_source: dict[str, list[float]] = {}
     for row in rows:
-        logs.setdefault(row.source, []).append(math.log(row.measured_s / row.predicted_s))
-    common = {source: _common(errors) for source, errors in logs.items()}
-    found = {}
-    for source in common:
-        others = [square for other, square in common.items() if other != source]
-        found[source] = _EIGHTY * math.sqrt(max(0.0, fmean(others))) if others else 0.0
-    return found
-
-
-def _common(errors: list[float]) -> float:
-    own = variance(errors) / len(errors) if len(errors) > 1 else 0.0
-    return fmean(errors) ** 2 - own
+        error = math.log(row.predicted_s / row.measured_s)
+        by_source.setdefault(row.source, []).append(error)
+    return fmean(fmean(errors) for errors in by_source.values()) if by_source else 0.0

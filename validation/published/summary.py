@@ -19,6 +19,8 @@ class Judged:
 
     Attributes:
         id, source, hardware, model, devices: of the row.
+        stack: name of its software's file.
+        release: of its software; "" where it states none.
         measured_s, predicted_s, low_s, high_s: seconds a step.
         assumed: what the row does not say.
     """
@@ -33,6 +35,8 @@ class Judged:
     low_s: float
     high_s: float
     assumed: tuple[str, ...] = ()
+    stack: str = ""
+    release: str = ""
 
     @property
     def error(self) -> float:
@@ -71,7 +75,7 @@ def judged(
 
     Args:
         entries: by id, as `predict_rows` writes them.
-        spreads: half-widths in logarithms that are added to a row's interval
+        spreads: half-widths in logarithms that are added to a row's interval, by id
             (`repeats.release_spreads`); none: the intervals as they were predicted.
     """
     found = _judged(entries)
@@ -79,9 +83,17 @@ def judged(
         return found
     out = []
     for row in found:
-        low_s, high_s = widened(row.predicted_s, row.low_s, row.high_s, spreads.get(row.id, 0.0))
+        more = spreads.get(row.id, 0.0)
+        low_s, high_s = widened(row.predicted_s, row.low_s, row.high_s, more, more)
         out.append(replace(row, low_s=low_s, high_s=high_s))
     return tuple(out)
+
+
+def scaled(row: Judged, factor: float) -> Judged:
+    """A row with its interval's half-widths, in logarithms, times a factor."""
+    low_s = row.predicted_s * (row.low_s / row.predicted_s) ** factor
+    high_s = row.predicted_s * (row.high_s / row.predicted_s) ** factor
+    return replace(row, low_s=low_s, high_s=high_s)
 
 
 def _judged(entries: Mapping[str, Entry]) -> tuple[Judged, ...]:
@@ -97,6 +109,8 @@ def _judged(entries: Mapping[str, Entry]) -> tuple[Judged, ...]:
             low_s=e["low_s"],
             high_s=e["high_s"],
             assumed=tuple(e["assumed"]),
+            stack=e["stack"],
+            release=e["release"],
         )
         for name, e in entries.items()
         if "predicted_s" in e
