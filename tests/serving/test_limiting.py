@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gpuscope as gs
-from gpuscope.serving.limiting import limiting
+from gpuscope.serving.limiting import limiting, narrower
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.result import Iterations, Served, Serving
 from gpuscope.serving.story import story
@@ -64,6 +65,23 @@ def test_shares_of_the_device_are_told_from_the_settings() -> None:
         "communication_bound",
     ]
     assert kinds(run({**SETTINGS, "weights_share": 0.4, "link_share": 0.01})) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "names"),
+    [
+        ("h200", "bfloat16", ["fp8"]),
+        ("2xa100", "bfloat16", ["int4"]),  # it has no fp8
+        ("2xh100 + h200", "fp8", ["int4"]),
+        ("h200", "int4", []),
+        ("gone", "bfloat16", []),
+    ],
+)
+def test_weights_of_fewer_bits_are_those_of_the_device(
+    device: str, dtype: str, names: list[str]
+) -> None:
+    made = replace(run({**SETTINGS, "dtype": dtype}), devices=device)
+    assert [str(each) for each in narrower(made)] == [f"--dtype {name}" for name in names]
 
 
 def test_runs_are_limited_by_what_they_lack() -> None:

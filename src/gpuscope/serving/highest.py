@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, floor, log10
 
-from gpuscope.serving.metrics import kept_limits
+from gpuscope.serving.metrics import kept_limits, seconds_of
 from gpuscope.serving.requests import Requests
+from gpuscope.serving.result import Served
 from gpuscope.serving.simulate import Deployment, capacity_per_s, serve_requests
 from gpuscope.serving.slo import Limit
 
@@ -52,6 +54,20 @@ def highest_rate(found: Deployment, asked: Asked, limits: Sequence[Limit]) -> Hi
     low, _ = _searched(slower(found, 1 + spread), asked, limits)
     high, _ = _searched(slower(found, 1 / (1 + spread)), asked, limits)
     return Highest(rate, low, high, tried)
+
+
+def nearest(served: Served, limits: Sequence[Limit]) -> tuple[Limit, ...]:
+    """The limits, those that some request broke as wide as the slowest needs, rounded up."""
+    slowest = ((each, float(seconds_of(served, each.metric).max())) for each in limits)
+    return tuple(
+        each if most <= each.seconds else Limit(each.metric, _up(most)) for each, most in slowest
+    )
+
+
+def _up(seconds: float) -> float:
+    """To two digits."""
+    unit = 10.0 ** (floor(log10(seconds)) - 1)
+    return ceil(seconds / unit) * unit
 
 
 def slower(found: Deployment, times: float) -> Deployment:

@@ -13,8 +13,11 @@ import numpy as np
 from gpuscope.analysis.types import Finding
 from gpuscope.document.blocks import Column, Table
 from gpuscope.document.quantities import Number, Percent
-from gpuscope.document.text import Text
+from gpuscope.document.text import Text, joined
+from gpuscope.errors import GpuscopeError
+from gpuscope.hardware import parse_target
 from gpuscope.serving.iteration import Curve, IterationCost
+from gpuscope.serving.quantization import KINDS, kinds_on
 from gpuscope.serving.requests import Floats
 from gpuscope.serving.result import Iterations, Serving
 
@@ -73,6 +76,21 @@ def _at(curve: Curve, x: np.ndarray) -> Floats:
     return found
 
 
+NARROW = ("fp8", "int4")
+"""Weights of fewer bits: quickest where the device multiplies in them, else unpacked."""
+
+
+def narrower(run: Serving) -> list[Text]:
+    """How to ask for weights of fewer bits than these, as the run's devices have them."""
+    try:
+        device = parse_target(run.devices.rpartition(" + ")[2]).device
+    except GpuscopeError:  # read from a file, and in no catalogue here
+        return []
+    kept = KINDS[str(run.settings.get("dtype", "bfloat16"))]
+    known = {each.name for each in kinds_on(device) if each.weight_bytes < kept.weight_bytes}
+    return [Text("--dtype {name}", name=name) for name in NARROW if name in known][:1]
+
+
 def _number(settings: Mapping[str, float | str], name: str) -> float:
     return float(settings.get(name, 0.0))
 
@@ -94,7 +112,7 @@ def _limits(run: Serving, rows: Iterations) -> Iterator[tuple[float, Finding]]:
         Text("{share} of the time it is full while some wait; {count} were put off.",
              share=Percent(room), count=Number(int(rows.preemptions.sum()), ",")),
         None,
-        Text("--kv-dtype fp8, --dtype fp8, or more devices"),
+        joined([Text("--kv-dtype fp8"), *narrower(run), Text("more devices")], ", or "),
     )  # fmt: skip
     full = share(rows.decode_sequences >= FULL * seats)
     yield (
@@ -145,7 +163,7 @@ def _device(run: Serving, rows: Iterations) -> Iterator[tuple[float, Finding]]:
         Text("{share} of it, once for each iteration however many sequences share it.",
              share=Percent(weights)),
         None,
-        Text("more sequences at a time, --dtype fp8, or --speculate"),
+        joined([Text("more sequences at a time"), *narrower(run), Text("--speculate")], ", or "),
     )  # fmt: skip
     links = _number(run.settings, "link_share")
     yield (

@@ -137,11 +137,17 @@ def _usd_per_million(found: Serving, duration_s: float, output: int) -> float | 
 def kept_limits(served: Served, limits: Sequence[Limit]) -> npt.NDArray[np.bool_]:
     """Which requests finished within every limit; a request of one token has no TPOT to keep."""
     kept: npt.NDArray[np.bool_] = served.status == FINISHED
-    times = {"ttft": ttft_s(served), "e2e": e2e_s(served), "tpot": np.nan_to_num(tpot_s(served))}
     with np.errstate(invalid="ignore"):
         for limit in limits:
-            kept = kept & (times[limit.metric] <= limit.seconds)
+            kept = kept & (seconds_of(served, limit.metric) <= limit.seconds)
     return kept
+
+
+def seconds_of(served: Served, metric: str) -> Floats:
+    """What a limit on "ttft", "tpot" or "e2e" is held against; 0 for the TPOT of one token."""
+    if metric == "tpot":
+        return np.nan_to_num(tpot_s(served))
+    return ttft_s(served) if metric == "ttft" else e2e_s(served)
 
 
 def spread(values_s: Floats) -> Spread:

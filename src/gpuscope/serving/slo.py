@@ -26,6 +26,10 @@ class Limit:
     metric: str
     seconds: float
 
+    def __str__(self) -> str:
+        """As it is typed."""
+        return f"{self.metric}<{self.seconds * 1e3:.6g}ms"
+
 
 def parse_slo(text: str) -> tuple[Limit, ...]:
     """Read limits separated by commas.

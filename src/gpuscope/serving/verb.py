@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuscope.api import Target, resolve_target
+from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import Calibration
@@ -162,14 +163,28 @@ def serve_load(found: Deployment, requests: Requests, rate: float = 0.0) -> Serv
 def _highest(
     found: Deployment, arrivals: str, limits: Sequence[Limit], how: Mapping[str, Any]
 ) -> Serving:
-    """The run at the highest rate that keeps the limits; at the slowest tried where none does."""
-    from gpuscope.serving.highest import highest_rate
+    """The run at the highest rate that keeps the limits.
+
+    Raises:
+        UnsupportedError: none does; says which limits are kept at the slowest rate tried.
+    """
+    from gpuscope.serving.highest import highest_rate, nearest
 
     def asked(rate: float) -> Requests:
         return load_of(arrivals, rate=rate, concurrency=(), **how)[0]
 
     best = highest_rate(found, asked, limits)
-    made = serve_load(found, asked(best.rate_per_s or best.tried_per_s))
+    if best.rate_per_s is None:
+        rate = best.tried_per_s
+        reached = ",".join(map(str, nearest(serve_requests(found, asked(rate)).served, limits)))
+        raise UnsupportedError(
+            Text("{model} on {devices} keeps {limits} at no rate.",
+                 model=found.model, devices=found.devices, limits=",".join(map(str, limits))),
+            Text("At {rate} requests/s, nearly idle, it keeps {reached}.",
+                 rate=Number(rate), reached=reached),
+            Text('Type: --slo "{reached}", or name more or quicker devices.', reached=reached),
+        )  # fmt: skip
+    made = serve_load(found, asked(best.rate_per_s))
     told = {"rate": best.rate_per_s, "rate_low": best.low_per_s, "rate_high": best.high_per_s}
     highest = {f"highest_{name}_per_s": each for name, each in told.items() if each is not None}
     return replace(made, settings={**made.settings, **highest}, saturated=False)
