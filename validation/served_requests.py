@@ -98,11 +98,12 @@ def run_of(recorded: dict[str, Any], found: Deployment) -> dict[str, Any]:
 
 def recordings() -> list[dict[str, Any]]:
     """One a server: its model, settings, memory and runs."""
-    first, rates, bursts = (
+    first, rates, bursts, limits = (
         json.loads(gzip.decompress((RECORDINGS / f"vllm_h200{name}.json.gz").read_bytes()))
-        for name in ("", "_rates", "_bursts")
+        for name in ("", "_rates", "_bursts", "_limits")
     )
-    return [first, *rates["recordings"], *bursts["recordings"]]
+    rest = (rates, bursts, limits)
+    return [first, *(recording for each in rest for recording in each["recordings"])]
 
 
 def model_of(recording: dict[str, Any]) -> dict[str, Any]:
