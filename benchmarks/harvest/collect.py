@@ -1,7 +1,8 @@
 """Collect the operators of the world's models: `python -m benchmarks.harvest.collect OUT.jsonl.gz`.
 
 Captures a step of each architecture of transformers (its own configuration: widths, heads, experts
-and vocabulary as its authors set them; two layers, since all are alike), without a GPU, and writes
+and vocabulary as its authors set them; two layers, since all are alike) and of each family of timm,
+torchvision and diffusers (`packages.py`; those that are installed), without a GPU, and writes
 every distinct operator call with exact shapes, strides, dtypes and flags, with the families that
 make it. What a model is run as (training or inference, precision, batch, length) is drawn by a hash
 of its name, so that every run draws the same. Goes on where it stopped.
@@ -24,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from benchmarks.harvest import packages  # noqa: E402
 from benchmarks.harvest.calls import ATTENTION, RefusedError, taken  # noqa: E402
 from validation.corpus import shrink  # noqa: E402
 from validation.corpus.families import transformers_models as models  # noqa: E402
@@ -157,7 +159,9 @@ def collect(case: tuple[str, str, str]) -> dict[str, Any]:
 
     import gpuscope as gs
 
-    facts, build = step_of(*case)
+    facts, build = (packages if case[0] in packages.PACKAGES else sys.modules[__name__]).step_of(
+        *case
+    )
     heard: dict[str, dict[str, Any]] = {}
     began, default = time.perf_counter(), torch.get_default_dtype()
     try:
@@ -181,9 +185,11 @@ def main() -> int:
     done: set[tuple[str, str]] = set()
     if args.out.exists():
         with gzip.open(args.out, "rt") as lines:
-            done = {(row["task"], row["family"]) for row in map(json.loads, lines)}
+            done = {
+                (row["task"], row.get("model", row["family"])) for row in map(json.loads, lines)
+            }
     deadline_s = time.monotonic() + args.seconds
-    for case in cases():
+    for case in (*cases(), *packages.cases()):
         if case[:2] in done or (args.only and case[1] not in args.only):
             continue
         if time.monotonic() > deadline_s:
