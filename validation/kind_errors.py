@@ -1,15 +1,16 @@
 """How far kernels of a kind are off together in one step: `python validation/kind_errors.py`.
 
-Of every recorded eager step that its device paces, the time of each kind of kernel (with more than
-3 % of the device time) is held against what was predicted (`validation/results/h200.json`).
-Launches of one kernel err together, different kernels independently, and beside that all of a kind
-share an error of half-width S, so that 80 % of the steps are within
+Of every program of the unseen sets but the last (`unseen.py`; families outside of every fit) the time
+of each kind of kernel (with more than 3 % of the device time) is held against what is predicted today
+(`validation/results/unseen.json`). Launches of one kernel err together, different kernels
+independently, and beside that all of a kind share an error of half-width S, so that 80 % of the
+programs are within
 
-    |ln(measured / predicted)| <= sqrt( sum_k (own half-width of k)^2 + S^2 ).
+    |measured / predicted - 1| <= sqrt( sum_k (own half-width of k)^2 + S^2 ).
 
-Prints S by kind, and how many steps are within with `cost.engine.SYSTEMATIC_SPREAD` for S. Where it
-takes more, `advice.gain.KIND_SPREAD` has it. Captures the steps, or takes them from the cache of
-`predictions.py`.
+Writes S by kind to `cost/kind_spread.toml`, and prints how many programs are within with
+`cost.engine.SYSTEMATIC_SPREAD` for S and, each program judged by the others, with S. Captures the
+programs, or takes them from the cache of `predictions.py`. `--check` writes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import json
 import sys
 import warnings
 from collections import defaultdict
-from math import hypot, log
+from math import hypot
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +27,30 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
 
 import predictions  # noqa: E402
-from zoo import ZOO  # noqa: E402
+import unseen  # noqa: E402
 
-RESULTS = HERE / "results" / "h200.json"
+SETS = ("first", "second")
+"""What S is found with: the last set judges it."""
+
+FEWEST = 5
+"""Programs that a kind needs for an S of its own."""
+
 LEAST_SHARE = 0.03
 """Kinds with a smaller share of a step's device time are left out."""
 COVERED = 0.8
 STEP = 0.001
 
 Case = tuple[float, float]
-"""ln(measured / predicted), and the kernels' own half-width on that side."""
+"""measured / predicted - 1, and the kernels' own half-width on that side."""
 
 
-def own_errors(program: Any) -> dict[str, tuple[float, float]]:
+def own_errors(program: Any, on: str) -> dict[str, tuple[float, float]]:
     """By kind of kernel, how far its time is off below and above, of the kernels' own intervals."""
     from gpuscope.cost.engine import cost_program
     from gpuscope.cost.power import limit_power
     from gpuscope.hardware import calibration_for, device
 
-    target = device("h200")
+    target = device(on)
     constants = calibration_for(target)
     costed = limit_power(cost_program(program, target, constants), target, constants)
     sums: dict[tuple[object, ...], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
@@ -66,17 +72,17 @@ def own_errors(program: Any) -> dict[str, tuple[float, float]]:
 
 
 def cases() -> dict[str, list[Case]]:
-    """All recorded steps, by kind."""
+    """All programs of the sets, by kind."""
     found: dict[str, list[Case]] = defaultdict(list)
-    entries = {e.name: e for e in ZOO}
-    for row in json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]:
-        if row["host_bound"] or "kernels" not in row:
+    entries = {e.name: e for e in unseen.PROGRAMS}
+    for row in json.loads(unseen.RESULTS.read_text(encoding="utf-8")):
+        if row["set"] not in SETS or "kinds" not in row:
             continue
-        own = own_errors(predictions.program_of(entries[row["name"]]))
-        whole = sum(measured for measured, _ in row["kernels"].values())
-        for kind, (measured, predicted) in row["kernels"].items():
+        own = own_errors(predictions.program_of(entries[row["name"]]), row["on"])
+        whole = sum(measured for measured, _ in row["kinds"].values())
+        for kind, (measured, predicted) in row["kinds"].items():
             if kind in own and predicted > 0 and measured > LEAST_SHARE * whole:
-                error = log(measured / predicted)
+                error = measured / predicted - 1
                 found[kind].append((error, own[kind][error > 0]))
     return found
 
@@ -94,21 +100,35 @@ def shared_error(of_kind: list[Case]) -> float:
     return at * STEP
 
 
+def one_out(of_kind: list[Case]) -> float:
+    """Share of the programs within, each by the others' S."""
+    held = 0
+    for at, (error, own) in enumerate(of_kind):
+        others = of_kind[:at] + of_kind[at + 1 :]
+        held += abs(error) <= hypot(own, shared_error(others)) if others else 0
+    return held / len(of_kind)
+
+
 def main() -> int:
-    """Print the table."""
-    from gpuscope.advice.forecast.speedup import KIND_SPREAD
+    """Print the table, write the file."""
+    from gpuscope.atomic import write_atomically
     from gpuscope.cost.engine import SYSTEMATIC_SPREAD
+    from gpuscope.cost.kind_spread import FILE
 
     warnings.simplefilter("ignore")
     found = cases()
-    found["all"] = [case for of_kind in found.values() for case in of_kind]
-    print(f"{'kind':14s} steps  within at {SYSTEMATIC_SPREAD}  S for {COVERED:.0%}  in use")
+    print(f"{'kind':14s} programs  within at {SYSTEMATIC_SPREAD}  S for {COVERED:.0%}  one out")
+    lines = ["# Written by validation/kind_errors.py.", "[spread]"]
     for kind, of_kind in sorted(found.items()):
-        used = max(SYSTEMATIC_SPREAD, KIND_SPREAD.get(kind, 0.0))
+        shared = shared_error(of_kind)
         print(
-            f"{kind:14s} {len(of_kind):5d} {within(of_kind, SYSTEMATIC_SPREAD):12.0%}"
-            f" {shared_error(of_kind):14.3f} {used:8.3f}"
+            f"{kind:14s} {len(of_kind):8d} {within(of_kind, SYSTEMATIC_SPREAD):12.0%}"
+            f" {shared:14.3f} {one_out(of_kind):8.0%}"
         )
+        if len(of_kind) >= FEWEST:
+            lines.append(f"{kind} = {shared:.3f}")
+    if "--check" not in sys.argv:
+        write_atomically(FILE, "\n".join(lines) + "\n")
     return 0
 
 

@@ -41,6 +41,9 @@ constants are, without `host.scale`, which is for hosts that nobody benched."""
 FIRST_HOST_SPREAD = 0.15
 """80 % of made-up programs on that host, each judged by a fit without it (`host_programs.toml`)."""
 
+RECORDED_BY = (2, 11)
+"""PyTorch of the recordings: later ones cast other operators under autocast."""
+
 HOST_BOUND = 0.8
 """A step whose kernels fill less than this share of it is paced by the host."""
 
@@ -64,15 +67,17 @@ def _sources() -> str:
 def program_of(entry: Entry) -> Any:
     """The workload's captured step, from the cache where nothing has changed."""
     import gpuscope as gs
+    from gpuscope.program.capture.autocast import as_of
     from measure import resolve_build
 
-    digest = hashlib.sha256(f"{_sources()} {entry!r}".encode())
+    digest = hashlib.sha256(f"{_sources()} {RECORDED_BY} {entry!r}".encode())
     if ".py:" in entry.target:
         digest.update((HERE / "workloads" / entry.target.partition(":")[0]).read_bytes())
     path = CACHE / f"{entry.name}-{digest.hexdigest()[:16]}.pickle.z"
     if path.exists():
         return pickle.loads(zlib.decompress(path.read_bytes()))
-    program = replace(gs.capture(resolve_build(entry)), task=entry.task)
+    with as_of(RECORDED_BY):
+        program = replace(gs.capture(resolve_build(entry)), task=entry.task)
     CACHE.mkdir(exist_ok=True)
     for old in CACHE.glob(f"{entry.name}-{'?' * 16}.pickle.z"):
         old.unlink(missing_ok=True)
@@ -92,7 +97,9 @@ ALIASES = {
 """How a recording names what a captured program has under another name."""
 
 
-def kernels_by_kind(entry: Entry, program: Any, on: str) -> dict[str, list[float]]:
+def kernels_by_kind(
+    entry: Entry, program: Any, on: str, folder: Path = RECORDINGS
+) -> dict[str, list[float]]:
     """Seconds measured and predicted by kind of kernel, of an eager step.
 
     An operator's kernels count for the kind that most of its predicted time has; operators that
@@ -115,7 +122,7 @@ def kernels_by_kind(entry: Entry, program: Any, on: str) -> dict[str, list[float
     out: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for family, kinds in said.items():
         out[kind_of[family]][1] += sum(kinds.values())
-    with gzip.open(RECORDINGS / f"{entry.name}.csv.gz", "rt") as file:
+    with gzip.open(folder / f"{entry.name}.csv.gz", "rt") as file:
         for row in csv.DictReader(file):
             family = operator_family(row["op"]).rpartition("::")[2]
             kind = kind_of.get(ALIASES.get(family, family), "unmatched")

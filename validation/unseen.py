@@ -30,7 +30,7 @@ from zoo import Entry  # noqa: E402
 SAID = HERE / "results" / "unseen_said.json"
 RESULTS = HERE / "results" / "unseen.json"
 RECORDINGS = HERE / "recordings"
-FOLDERS = {"first": "unseen", "second": "fresh"}
+FOLDERS = {"first": "unseen", "second": "fresh", "third": "third"}
 """Of a device's recordings, by set. Beside them `<folder>_host.toml`, constants of the H200's host by
 its own bench of the same minutes."""
 
@@ -54,6 +54,13 @@ _NAMES = {
         branch_and_trunk slopes_of_a_picture hashed_field learning_to_learn dreams
         interest_of_a_shopper actions_as_a_language products_of_fields transport growing_cells
         conserved_energy crowd_of_networks""",
+    "third_pictures": """mixed_patches branch_beside_a_denoiser dense_boxes lines_of_writing faces_of_styles
+        turned_filters distances_from_one_picture sharper_by_features""",
+    "third_texts": """states_in_chunks hidden_words preferred_answers pupil_of_a_teacher questions_and_answers
+        words_in_eight_bits speech_to_words voices_apart sentences_apart""",
+    "third_worlds": """curves_on_edges weights_from_a_network arrows_in_molecules sides_of_triangles
+        crossed_columns columns_as_words what_comes_next_in_the_shop winds_over_a_mesh
+        attention_of_neighbours soft_critics surface_of_a_solid clouds_that_flow""",
 }
 INFERENCE = ("superresolution", "decode_eager")
 
@@ -122,8 +129,8 @@ def chosen(names: list[str]) -> list[Entry]:
 
 
 def set_of(entry: Entry) -> str:
-    """ "second" of the programs that were written after the first set had been looked at."""
-    return "second" if entry.group.startswith("fresh") else "first"
+    """Each set was written after the one before it had been looked at."""
+    return {"fresh": "second", "third": "third"}.get(entry.group.partition("_")[0], "first")
 
 
 # -- afterwards ---------------------------------------------------------------------------------
@@ -131,7 +138,7 @@ def set_of(entry: Entry) -> str:
 
 def rows(names: list[str]) -> list[dict[str, Any]]:
     """Recordings beside what was said before them, and for the H200's host by its own bench."""
-    from predictions import program_of
+    from predictions import kernels_by_kind, program_of
 
     import gpuscope as gs
 
@@ -154,6 +161,7 @@ def rows(names: list[str]) -> list[dict[str, Any]]:
             }
             program = program_of(entry)
             row["today"] = _figures(gs.predict(program, on=on))
+            row["kinds"] = kernels_by_kind(entry, program, on, folder)
             own = folder.with_name(f"{folder.name}_host.toml")
             if own.exists():
                 row["own"] = _figures(gs.predict(program, on=on, calibration=own))

@@ -8,7 +8,7 @@ Lifetimes come from the captured program, sizes and segments from the caching al
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -127,7 +127,7 @@ class _Plan:
     def succeed(self, old: Storage, new: Storage, end: int) -> None:
         """Free `new` in the next step where `old` is freed in the captured one."""
         self.succeeded[end if old.died is None else min(old.died, end)].append(new)
-        if old.category == "gradient":
+        if "gradient" in (old.category, new.category):
             self.absent.add(old.id)
 
 
@@ -323,23 +323,33 @@ def _plan(program: Program) -> _Plan:
         else:
             unmatched.append(storage)
     freed = [s for like in replaced.values() for s in like]
-    unmatched = _match_by_label(plan, unmatched, freed, end)
+    unmatched = _match_by(lambda s: (s.label, s.module, s.nbytes), plan, unmatched, freed, end)
+    gradients = [s for s in unmatched if s.category == "gradient"]
+    others = [s for s in unmatched if s.category != "gradient"]
+    unmatched = others + _match_by(lambda s: s.nbytes, plan, gradients, freed, end)
     _match_by_rank(plan, unmatched, freed, end)
     return plan
 
 
-def _match_by_label(
-    plan: _Plan, left: list[Storage], freed: list[Storage], end: int
+def _match_by(
+    key: Callable[[Storage], Hashable],
+    plan: _Plan,
+    left: list[Storage],
+    freed: list[Storage],
+    end: int,
 ) -> list[Storage]:
-    """Match what has a like of its size and origin (the outputs that a pipeline keeps until its
-    next step): a category guessed for memory that was there before may differ. What is matched is
-    taken out of `freed`; returns the others."""
-    like: dict[tuple[str, str, int], list[Storage]] = defaultdict(list)
+    """Match what has a like by a key: a category guessed for memory that was there before may differ.
+
+    By size and origin the outputs that a pipeline keeps until its next step; by size alone the
+    gradients of parameters that no optimizer has. What is matched is taken out of `freed`; returns
+    the others.
+    """
+    like: dict[Hashable, list[Storage]] = defaultdict(list)
     for storage in freed:
-        like[storage.label, storage.module, storage.nbytes].append(storage)
+        like[key(storage)].append(storage)
     others = []
     for storage in left:
-        found = like[storage.label, storage.module, storage.nbytes]
+        found = like[key(storage)]
         if found and storage.label:
             old = found.pop(0)
             freed.remove(old)

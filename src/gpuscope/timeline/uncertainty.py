@@ -40,6 +40,7 @@ from typing import Literal
 
 import numpy as np
 
+from gpuscope.cost.kind_spread import spread_of
 from gpuscope.cost.types import CostedProgram, Kernel
 from gpuscope.timeline.contention import Beside, Overlap
 from gpuscope.timeline.schedule import Schedule, build_schedule
@@ -169,6 +170,8 @@ def device_error(
     total_s = sum(time_s.values())
     if total_s <= 0:
         return 0.0
-    systematic = costed.device_spread
-    variance_s2 = sum(square_s2[kind] + (systematic * time_s[kind]) ** 2 for kind in time_s)
+    variance_s2 = sum(
+        square_s2[kind] + (spread_of(kind, costed.device_spread) * time_s[kind]) ** 2
+        for kind in time_s
+    )
     return hypot(sqrt(variance_s2) / total_s, costed.common_spread)

@@ -12,7 +12,7 @@ how much the step follows its device (1 where the device sets the pace, 0 where 
 by walking the step with a slower and a faster device). A kernel of both steps has one c_k from
 both; one that only one of them runs carries its whole error. Then, as for a step by itself
 (`gpuscope.timeline.uncertainty`): kernels err independently, those of one kind and dtype also share
-an error, of `device_spread` or what recorded steps say of the kind (`KIND_SPREAD`), all share
+an error, of `device_spread` or what recorded steps say of the kind (`cost.kind_spread`), all share
 `common_spread`; collectives do so for themselves, with s of the links.
 
 Kinds err otherwise forwards than backwards, and from one operator to the next: by such groups
@@ -42,6 +42,7 @@ from typing import Literal
 
 import numpy as np
 
+from gpuscope.cost.kind_spread import spread_of
 from gpuscope.cost.types import CostedProgram, Kernel
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.types import Op, Program
@@ -69,21 +70,6 @@ looks at an unchanged script four in five differ by no more than 0.04 to 1.6 % i
 naive scripts that were looked at several times on an H200 (14 % in DLRM's 9 ms, which the host
 paces), by 1.5 % of all together (`benchmarks/results/ladders/singles.jsonl`, rows without a
 change, the fastest block of each)."""
-
-KIND_SPREAD: Mapping[str, float] = {
-    "convolution": 0.23,
-    "copy": 0.11,
-    "gather": 0.38,
-    "normalization": 0.12,
-    "pointwise": 0.08,
-    "reduction": 0.33,
-}
-"""Relative 80 % half-width of what the kernels of a kind err by together in one step, where it is
-more than `cost.engine.SYSTEMATIC_SPREAD`: with it beside the kernels' own intervals, four in five
-of the recorded eager steps spend on the kind what was predicted (12, 46, 4, 33, 48, 17 steps have
-more than 3 % of their device time in it; for gathers those 4 are all that is known).
-`python validation/kind_errors.py` finds them. The interval of a step by itself needs none of it:
-one kind is a part of a step, and 88 % of the recorded steps lie within theirs."""
 
 Source = Literal["device", "link", "host"]
 KernelKey = tuple[object, ...]
@@ -200,7 +186,7 @@ def _errors(before: Costs, after: Costs, source: Source) -> tuple[float, float]:
             total += c
     spread = max(before.spread, after.spread)
     shared = sum(
-        max(spread, KIND_SPREAD.get(kind, 0.0)) ** 2
+        spread_of(kind, spread) ** 2
         * max(sum(calls.values()) ** 2, sum(c**2 for c in calls.values()))
         for (kind, _), calls in groups.items()
     )

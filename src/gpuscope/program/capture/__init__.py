@@ -167,6 +167,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
     from gpuscope.program.capture import (
         autocast,
         compiled,
+        composites,
         conversions,
         cuda,
         data_loading,
@@ -196,6 +197,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         cache = autocast.register(library)
         operators.register(library)
         named_kernels.register(library)
+        composites.register(library)
         answer_device_queries(patch, recorder.host_values.alias)
         cuda.install(
             patch,

@@ -9,7 +9,8 @@ AT_FORALL_PROMOTE).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -99,16 +100,32 @@ FLOAT32 = (
     "logsumexp",
     "upsample_nearest1d",
     "upsample_nearest2d",
+    "upsample_nearest3d",
+    "upsample_linear1d",
     "upsample_bilinear2d",
+    "upsample_trilinear3d",
     "upsample_bicubic2d",
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d",
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
     "rms_norm",
+    "linalg_matrix_norm",
+    "linalg_matrix_norm.str_ord",
+    "nuclear_norm.dim",
     "frobenius_norm.dim",
     "norm.Scalar",
     "norm.ScalarOpt_dim",
 )
 
+SINCE = {"rms_norm": (2, 12)}
+"""First version of PyTorch that has an operator on its lists: before, it ran in what it was given
+(pull request 174824)."""
+
 RESULT_FLOAT32 = (
     "prod",
+    "prod.dim_int",
     "softmax.int",
     "log_softmax.int",
     "cumprod",
@@ -134,6 +151,19 @@ PROMOTE = (
     "cat",
     "stack",
 )
+
+_version = [tuple(int(n) for n in torch.__version__.split(".")[:2])]
+
+
+@contextmanager
+def as_of(version: tuple[int, int]) -> Iterator[None]:
+    """Captures inside cast as another version of PyTorch does: the one that a recording is of."""
+    _version.append(version)
+    try:
+        yield
+    finally:
+        _version.pop()
+
 
 _OFF = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 
@@ -235,6 +265,8 @@ def register(library: torch.library.Library) -> _Cache:
             ("promote", PROMOTE),
         ):
             for name in names:
+                if SINCE.get(name, (0, 0)) > _version[-1]:
+                    continue
                 base, _, overload_name = name.partition(".")
                 packet = getattr(torch.ops.aten, base, None)
                 overload = getattr(packet, overload_name or "default", None)

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
-from gpuscope.program.capture import dynamic, named_kernels, triton_kernels
+from gpuscope.program.capture import accumulating, composites, dynamic, named_kernels, triton_kernels
 from gpuscope.program.capture.calls import (
     COPIES,
     Facts,
@@ -174,6 +174,9 @@ class Recorder(StepWriter, TorchDispatchMode):
 
             with self:
                 return comparisons.distance(*args)
+        if facts.name == "aten::logsumexp" and on_device(args[0]):
+            with self:
+                return composites.logsumexp(*args, **kwargs)
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
             return self._pin(func, args)
         if facts.name == "aten::_grouped_mm" and args[0].dtype != torch.bfloat16:
@@ -198,6 +201,8 @@ class Recorder(StepWriter, TorchDispatchMode):
         if func is torch.ops.aten.index_put.default and _accumulates_in_backward(args):
             # Into fresh zeros; C++ avoids the in-place operator only for tensor subclasses.
             func, facts = _INDEX_PUT_IMPL, self._facts_of(_INDEX_PUT_IMPL)
+        if func is _ADD and self._older(args[0]) and accumulating.in_place(args, kwargs):
+            func, facts = _ADD_INTO, self._facts_of(_ADD_INTO)
         key = self.replay.key(func, args, kwargs)
         if key is None:
             args, kwargs = self._as_fakes(args), self._as_fakes(kwargs)
@@ -221,6 +226,15 @@ class Recorder(StepWriter, TorchDispatchMode):
         self._record(facts, args, kwargs, out)
         self.host_values.follow(func, facts, args, kwargs, out)
         return out
+
+    def _older(self, tensor: Any) -> bool:
+        """Whether a tensor was made before the autograd node that runs, if one does."""
+        node = torch._C._current_autograd_node()
+        if node is None or not isinstance(tensor, torch.Tensor):
+            return False
+        number = self.storages.id_of(tensor)
+        began = self.node_began if node is self._last_node else len(self.ops)
+        return number >= 0 and self.storages.lives[number].born < began
 
     def _facts_of(self, func: Any) -> Facts:
         facts = self._facts.get(func)
@@ -527,6 +541,7 @@ def _body(func: Any) -> Any:
 
 
 _INDEX_PUT_IMPL = torch.ops.aten._index_put_impl_.default
+_ADD, _ADD_INTO = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 
 
 def _accumulates_in_backward(args: Any) -> bool:

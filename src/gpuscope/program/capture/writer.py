@@ -57,6 +57,7 @@ class StepWriter:
         self._specs: dict[Any, TensorSpec] = {}
         self._last_calls = 0
         self._last_node: Any = None
+        self.node_began = 0
         self._last_python = 0
         self._last_instructions = 0
 
@@ -149,6 +150,8 @@ class StepWriter:
             rest["site"] = site()
         node = torch._C._current_autograd_node() if phase == "backward" else None
         entered = int(node is not None and node is not self._last_node)
+        if entered:
+            self.node_began = len(self.ops)
         self._last_node = node
         op = Op(
             index=len(self.ops),

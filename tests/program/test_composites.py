@@ -1,0 +1,55 @@
+"""Operators that C++ makes of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpuscope.program.capture import capture
+from gpuscope.program.capture.composites import cumprod_backward, logsumexp
+
+
+def _program(of: Callable[[Any], Any], grad: bool) -> Any:
+    def build() -> Callable[[], object]:
+        x = torch.randn(64, 96, device="cuda", requires_grad=grad)
+        return lambda: of(x)
+
+    return capture(build)
+
+
+def test_a_sum_in_logarithms_is_nine_operators_and_a_temporary() -> None:
+    program = _program(lambda x: torch.logsumexp(x, 1), False)
+    names = [op.name.removeprefix("aten::") for op in program.ops if not op.view]
+    assert names == "amax abs eq masked_fill_ sub exp_ sum log_ add_".split()
+    assert max(s.nbytes for s in program.storages if s.born >= 0) == 64 * 96 * 4
+
+
+def test_its_values() -> None:
+    x = torch.randn(3, 4, 5)
+    for dim, keep in ((1, False), ([0, 2], True), (-1, True)):
+        assert torch.allclose(logsumexp(x, dim, keep), torch.logsumexp(x, dim, keep))
+
+
+def test_the_gradient_of_cumprod_takes_the_short_way_and_waits() -> None:
+    program = _program(lambda x: torch.cumprod(x, 1).sum().backward(), True)
+    back = [op for op in program.ops if op.phase == "backward" and not op.view]
+    names = [op.name.removeprefix("aten::") for op in back]
+    assert names.count("cumsum") == 1 and names.count("flip") == 2
+    assert any(op.sync == "item" for op in program.ops)
+
+
+def test_the_short_way_is_right() -> None:
+    x = torch.rand(4, 6, dtype=torch.float64, requires_grad=True)
+    grad = torch.rand(4, 6, dtype=torch.float64)
+    (wanted,) = torch.autograd.grad(torch.cumprod(x, 1), x, grad)
+    import gpuscope.program.capture.composites as composites
+
+    composites_device = composites.on_device
+    try:
+        composites.on_device = lambda _: True  # type: ignore[assignment]
+        found = cumprod_backward(grad, x.detach(), 1, torch.cumprod(x.detach(), 1))
+    finally:
+        composites.on_device = composites_device  # type: ignore[assignment]
+    assert torch.allclose(found, wanted)
