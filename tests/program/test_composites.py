@@ -36,7 +36,7 @@ def test_the_gradient_of_cumprod_takes_the_short_way_and_waits() -> None:
     program = _program(lambda x: torch.cumprod(x, 1).sum().backward(), True)
     back = [op for op in program.ops if op.phase == "backward" and not op.view]
     names = [op.name.removeprefix("aten::") for op in back]
-    assert names.count("cumsum") == 1 and names.count("flip") == 2
+    assert (names.count("cumsum"), names.count("flip")) == (1, 2)
     assert any(op.sync == "item" for op in program.ops)
 
 

@@ -6,12 +6,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline_programs import GAP_S, US, call, costed, kernel, ranked, talk
 
+from gpuscope.cost import kind_spread
 from gpuscope.program.types import ProcessGroup
 from gpuscope.timeline import simulate, step_time_interval
 from gpuscope.timeline.rank_walk import build_job
 from gpuscope.timeline.simulate_ranks import simulate_ranks
 from gpuscope.timeline.uncertainty import device_error
 from gpuscope.timeline.uncertainty_ranks import job_time_interval
+
+
+@pytest.fixture(autouse=True)
+def no_kind_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What recorded programs showed of kinds is set aside: errors here are by hand."""
+    monkeypatch.setattr(kind_spread, "kind_spreads", dict)
+
+
+def test_what_programs_showed_of_a_kind_widens_its_time_alone(monkeypatch: pytest.MonkeyPatch):
+    first = kernel(100)
+    monkeypatch.setattr(kind_spread, "kind_spreads", lambda: {first.kind: 0.3})
+    both = costed([call(first), call(replace(kernel(100), kind="other"))], device_spread=0.1)
+    assert device_error(both, lambda _: 0.0) == pytest.approx(hypot(0.3, 0.1) / 2)
 
 
 def test_when_the_host_sets_the_pace_the_interval_is_the_hosts():

@@ -113,7 +113,9 @@ class Denoiser(nn.Module):
             inside = width
         self.middle = Residual(inside, inside, 512)
         for width in reversed(widths):
-            self.up.append(nn.ModuleList([Residual(inside + width, width, 512), Reader(width, text)]))
+            self.up.append(
+                nn.ModuleList([Residual(inside + width, width, 512), Reader(width, text)])
+            )
             inside = width
         self.last = nn.Conv2d(inside, 4, 3, padding=1)
 
@@ -306,9 +308,7 @@ def turned_filters():
     layers = []
     for n, (i, o) in enumerate(((3, 24), (24, 48), (48, 96), (96, 96))):
         layers += [Turned(i, o, n == 0), nn.BatchNorm2d(4 * o), nn.ReLU(), nn.AvgPool2d(2)]
-    model = nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(384, 10)
-    ).cuda()
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(384, 10)).cuda()
     x = torch.randn(256, 3, 96, 96, device="cuda")
     y = torch.randint(0, 10, (256,), device="cuda")
     return fit(model, lambda: F.cross_entropy(model(x), y))
@@ -325,7 +325,10 @@ def distances_from_one_picture():
     project = nn.ModuleList(nn.Conv2d(width, 256, 1) for _ in range(4))
     fuse = nn.ModuleList(
         nn.Sequential(
-            nn.ReLU(), nn.Conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.Conv2d(256, 256, 3, padding=1)
+            nn.ReLU(),
+            nn.Conv2d(256, 256, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(256, 256, 3, padding=1),
         )
         for _ in range(4)
     )
@@ -376,11 +379,18 @@ def sharper_by_features():
         for _ in range(12)
     )
     up = nn.Sequential(
-        *[m for _ in range(2) for m in (nn.Conv2d(64, 256, 3, padding=1), nn.PixelShuffle(2), nn.PReLU())]
+        *[
+            m
+            for _ in range(2)
+            for m in (nn.Conv2d(64, 256, 3, padding=1), nn.PixelShuffle(2), nn.PReLU())
+        ]
     )
     model = nn.ModuleList([first, body, up, last]).cuda()
     judge = _features().cuda().requires_grad_(False)
-    small, large = torch.rand(16, 3, 64, 64, device="cuda"), torch.rand(16, 3, 256, 256, device="cuda")
+    small, large = (
+        torch.rand(16, 3, 64, 64, device="cuda"),
+        torch.rand(16, 3, 256, 256, device="cuda"),
+    )
 
     def loss():
         h = start = first(small)

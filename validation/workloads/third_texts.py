@@ -159,7 +159,9 @@ def preferred_answers():
 
 def pupil_of_a_teacher():
     """A small model follows a large one's words, 16 texts of 512, bfloat16."""
-    teacher = Stack(1536, 12, lambda: Heads(1536, 16), 32000).cuda().bfloat16().requires_grad_(False)
+    teacher = (
+        Stack(1536, 12, lambda: Heads(1536, 16), 32000).cuda().bfloat16().requires_grad_(False)
+    )
     pupil = Stack(512, 6, lambda: Heads(512, 8), 32000).cuda()
     tokens = torch.randint(0, 32000, (16, 512), device="cuda")
 
@@ -191,8 +193,10 @@ def questions_and_answers():
         h = norm(words(tokens) + places(at))
         for block in blocks:
             a = block.self_attn
-            q, k, v = F.linear(h, a.in_proj_weight, a.in_proj_bias).unflatten(-1, (3, 16, -1)).permute(
-                2, 0, 3, 1, 4
+            q, k, v = (
+                F.linear(h, a.in_proj_weight, a.in_proj_bias)
+                .unflatten(-1, (3, 16, -1))
+                .permute(2, 0, 3, 1, 4)
             )
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
             h = block.norm1(h + a.out_proj(y.transpose(1, 2).flatten(2)))
@@ -263,7 +267,9 @@ def speech_to_words():
     )
     encoder = nn.ModuleList(Heads(width, 16, False) for _ in range(depth))
     feeds = nn.ModuleList(
-        nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4096), nn.GELU(), nn.Linear(4096, width))
+        nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4096), nn.GELU(), nn.Linear(4096, width)
+        )
         for _ in range(depth)
     )
     norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
@@ -293,7 +299,10 @@ def speech_to_words():
 
 def voices_apart():
     """Two voices told apart by dilated convolutions on a learned basis; 8 of 4 s, float32."""
-    encode, decode = nn.Conv1d(1, 512, 16, 8, bias=False), nn.ConvTranspose1d(512, 1, 16, 8, bias=False)
+    encode, decode = (
+        nn.Conv1d(1, 512, 16, 8, bias=False),
+        nn.ConvTranspose1d(512, 1, 16, 8, bias=False),
+    )
     narrow, masks = nn.Conv1d(512, 128, 1), nn.Conv1d(128, 1024, 1)
     blocks = nn.ModuleList(
         nn.Sequential(
@@ -308,7 +317,9 @@ def voices_apart():
     mixed, apart = torch.randn(8, 1, 32000, device="cuda"), torch.randn(8, 2, 32000, device="cuda")
 
     def ratio(found, truth):
-        scaled = (found * truth).sum(-1, keepdim=True) / truth.square().sum(-1, keepdim=True) * truth
+        scaled = (
+            (found * truth).sum(-1, keepdim=True) / truth.square().sum(-1, keepdim=True) * truth
+        )
         return 10 * torch.log10(scaled.square().sum(-1) / (found - scaled).square().sum(-1))
 
     def loss():

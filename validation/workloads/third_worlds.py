@@ -178,7 +178,9 @@ def columns_as_words():
     """A table's columns as words of a transformer, 2,048 rows of 100 columns, bfloat16."""
     scale, shift = nn.Parameter(torch.randn(100, 192)), nn.Parameter(torch.zeros(100, 192))
     layer = {"dim_feedforward": 512, "batch_first": True, "norm_first": True, "dropout": 0.1}
-    body = nn.TransformerEncoder(nn.TransformerEncoderLayer(192, 8, **layer), 4, enable_nested_tensor=False)
+    body = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(192, 8, **layer), 4, enable_nested_tensor=False
+    )
     head, first = nn.Linear(192, 1), nn.Parameter(torch.zeros(1, 1, 192))
     model = nn.ModuleList([body, head, nn.ParameterList([scale, shift, first])]).cuda().train()
     x, y = torch.randn(2048, 100, device="cuda"), torch.randn(2048, device="cuda")
@@ -277,6 +279,7 @@ def attention_of_neighbours():
 
 def soft_critics():
     """An actor and ten critics at once, batches of 4,096 moves, float32."""
+
     def many(i, o):
         return nn.Parameter(torch.randn(10, i, o) * 0.05), nn.Parameter(torch.zeros(10, 1, o))
 

@@ -338,7 +338,7 @@ def _match_by(
     freed: list[Storage],
     end: int,
 ) -> list[Storage]:
-    """Match what has a like by a key: a category guessed for memory that was there before may differ.
+    """Match what has a like by a key: a category guessed for what was there before may differ.
 
     By size and origin the outputs that a pipeline keeps until its next step; by size alone the
     gradients of parameters that no optimizer has. What is matched is taken out of `freed`; returns

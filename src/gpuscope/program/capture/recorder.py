@@ -22,7 +22,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
-from gpuscope.program.capture import accumulating, composites, dynamic, named_kernels, triton_kernels
+from gpuscope.program.capture import (
+    accumulating,
+    composites,
+    dynamic,
+    named_kernels,
+    triton_kernels,
+)
 from gpuscope.program.capture.calls import (
     COPIES,
     Facts,
