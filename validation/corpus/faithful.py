@@ -27,6 +27,7 @@ NO_WORK = frozenset(
 """Bookkeeping without device work; `_local_scalar_dense` reads, which on the CPU is no copy."""
 
 SAME = {
+    "add_": "add",  # a mode that watches makes the engine add gradients anew, a GPU does not
     "cudnn_batch_norm": "native_batch_norm",
     "cudnn_batch_norm_backward": "native_batch_norm_backward",
     "_native_batch_norm_legit": "native_batch_norm",
