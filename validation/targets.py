@@ -132,20 +132,24 @@ def reached(rows: Sequence[Row], kinds: Row, devices: Row) -> dict[str, Row | No
     found["host"] = _of_rows([r for r in rows if r["host_bound"]], "step_time_s")
     found["memory_peak"] = _of_rows(rows, "peak_memory_bytes")
     found["energy"] = _of_rows(rows, "energy_j")
-    medians = [d["median"] for d in devices.values()]
-    found["devices"] = (
-        {
-            "n": len(medians),
-            "mean": statistics.mean(medians),
-            "median": statistics.median(medians),
-            "worst": max(medians),
-            "coverage": None,
-            "width": None,
-        }
-        if medians
-        else None
-    )
+    found["devices"] = _of_devices(devices)
     return found
+
+
+def _of_devices(devices: Row) -> Row | None:
+    """Each device and kind of kernel alike; coverage and width of those that have intervals."""
+    if not devices:
+        return None
+    medians = [d["median"] for d in devices.values()]
+    bounded = [d for d in devices.values() if d.get("coverage") is not None]
+    return {
+        "n": len(medians),
+        "mean": statistics.mean(medians),
+        "median": statistics.median(medians),
+        "worst": max(medians),
+        "coverage": statistics.mean(d["coverage"] for d in bounded) if bounded else None,
+        "width": statistics.median(d["width"] for d in bounded) if bounded else None,
+    }
 
 
 def met(target: Target, got: Row) -> bool:

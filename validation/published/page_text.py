@@ -170,7 +170,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "wide, 2.9 billion parameters (before, it was taken for GPT-3 XL); a pass of BERT classifies; "
         "gradients add up from pass to pass. Precision is not stated; float32 without tensor cores is "
         "assumed from its device files. What float32 products reach on a T4 (half of its peak, at "
-        "70 W), an L4 (a quarter, at 72 W: before, it came out 25 to 40 % too fast), a V100 and an A100 on "
+        "70 W; two runs of its tables differ by 17 %, and both are fitted), an L4 (a quarter, at 72 W: before, it came out 25 to 40 % too fast), a V100 and an A100 on "
         "PCIe is fitted to its tables of single operators.",
         "Releases differ: Qwen3-235B on 256 GB200s went from 5,448 to 7,376 tokens/s a GPU between "
         "NeMo 26.02 and 26.06, with the same plan. A prediction knows no release.",
@@ -217,7 +217,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "用时是 batch 1 的 5.9 倍：原因不明。",
         "NeuSight：模型尺寸、输出头与计时范围取自其自己的文件：其 gpt3_xl 宽 3,072、29 亿参数（此前被当作 GPT-3 XL）；"
         "BERT 推理是分类；梯度逐次累加。来源没有说明精度；依据其设备文件假设为不使用张量核心的 float32。T4（70 W，约为峰值的"
-        "一半）、L4（72 W，约四分之一：此前预测偏快 25 至 40 %）、V100 与 PCIe 版 A100 上 float32 矩阵乘能达到的速率，由其单算子实测拟合。",
+        "一半；其两次测量相差 17 %，两者都参与拟合）、L4（72 W，约四分之一：此前预测偏快 25 至 40 %）、V100 与 PCIe 版 A100 上 float32 矩阵乘能达到的速率，由其单算子实测拟合。",
         "软件版本有差别：同样的切分方式，256 块 GB200 上的 Qwen3-235B 从 NeMo 26.02 的每卡 5,448 token/s 升到 26.06 的 7,376。预测不知道版本。",
     ),
 }

@@ -24,7 +24,7 @@ __all__ = ["Recipe", "Stack", "refusal", "stack_of", "stacks"]
 FOLDER = Path(__file__).parent / "stacks"
 REFUSED = Path(__file__).parent / "refused.toml"
 
-_MERGED = ("software", "parallel", "defaults", "pipeline", "flops", "needs")
+_MERGED = ("software", "parallel", "defaults", "pipeline", "flops", "open", "needs")
 _LISTED = ("when", "recipe")
 
 
@@ -85,6 +85,7 @@ class Stack:
         defaults: what it takes where a row states nothing.
         pipeline: how it cuts a batch or a sequence.
         flops: how it counts the FLOPs that it prints.
+        open: fields whose words leave open what was done, and why.
         needs: fields that a row must state, and the reason given where it does not.
         sizes: of models that only this stack has.
         when: words that switch something on.
@@ -102,6 +103,7 @@ class Stack:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     pipeline: Mapping[str, Any] = field(default_factory=dict)
     flops: Mapping[str, str] = field(default_factory=dict)
+    open: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, list[Any]] = field(default_factory=dict)
     when: tuple[When, ...] = ()

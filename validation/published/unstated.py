@@ -86,7 +86,7 @@ def _of_job(
     row: Row, stack: Stack, size: TransformerSize, taken: ParallelOptions, seq: int
 ) -> Iterator[Unstated]:
     told = _told(row, stack)
-    if row.recompute is None:
+    if row.recompute is None or "recompute" in stack.open:
         attention = _attention(size, seq) / _flops(size, seq)
         cost = {"none": 1.0, "selective": 1 + FORWARD * attention, "full": 1 + FORWARD}
         now = cost[taken.recompute]
