@@ -154,14 +154,14 @@ def critical_path(
     hosts = Hosts(timeline, OpColumns.of(timeline)) if hosts is None else hosts
     walker = raw.Walker(timeline, hosts, last)
     segments = _named(timeline, hosts, walker.walk(rank, window))
+    segments = _merged(segments)  # a long recording's are large: the raw ones are let go
     length = segments.end_ns - segments.start_ns
     total = np.bincount(segments.kind, weights=length, minlength=len(PATH_KINDS)).astype(float)
     per_ns = 1e-9 / window.steps
     gains, fused = _gains(timeline, own, window, hosts(rank), total, last)
-    merged = _merged(segments)
-    names, name = _table(timeline, merged.name)
-    shares = _shares(merged, names, name, window.steps)
-    drawn = replace(merged, name=name)
+    names, name = _table(timeline, segments.name)
+    shares = _shares(segments, names, name, window.steps)
+    drawn = replace(segments, name=name)
     if most is not None and len(name) > most:
         drawn, names = _thin(drawn, most, len(names)), (*names, "")
     return CriticalPath(
@@ -250,8 +250,9 @@ def _named(timeline: Timeline, hosts: Hosts, path: raw.Raw) -> _Segments:
         host = hosts(timeline.lanes[lane].rank)
         parts.append(_host_pieces(timeline, host, lane, start[rows], end[rows]))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    parts.clear()
     order = np.argsort(columns[0], kind="stable")
-    return _Segments(*(column[order] for column in columns))
+    return _Segments(*(columns.pop(0)[order] for _ in range(5)))
 
 
 _Part = tuple[Ints, Ints, Ints, Ints, Ints]

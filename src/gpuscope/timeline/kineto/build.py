@@ -15,28 +15,21 @@ from gpuscope.timeline.kineto.counters import memory_counters, value_counters
 from gpuscope.timeline.kineto.joins import launches, operators_of, steps
 from gpuscope.timeline.kineto.lanes import Placed, place, used
 from gpuscope.timeline.kineto.own import OWN_CATEGORIES, own_ops, own_steps, place_own, step_rows
-from gpuscope.timeline.kineto.table import NO_SPEC, Table
+from gpuscope.timeline.kineto.table import NO_SPEC, Columns, Table
 from gpuscope.timeline.kineto.vocabulary import KIND, SORTS, device_kind, host_kind, sort_of
 from gpuscope.timeline.nesting import climb, parent_rows
-from gpuscope.timeline.types import DEVICE_KINDS, Collective, Events, Ints, Recorded, Step, Timeline
-
-_DEVICE = (
-    "row",
-    "correlation",
-    "external",
-    "stream",
-    "device",
-    "registers",
-    "shared",
-    "occupancy",
-    "nbytes",
-    "graph",
-    "grid",
-    "block",
-    "collective",
+from gpuscope.timeline.types import (
+    DEVICE_KINDS,
+    Collective,
+    Events,
+    Ints,
+    Lane,
+    Recorded,
+    Step,
+    Timeline,
 )
-_OPERATOR = ("row", "external", "sequence", "forward_thread", "spec", "collective")
-_CALLS = ("row", "correlation", "external")
+
+_EVENT = ("start_ns", "duration_ns", "name", "category", "pid", "tid")
 
 Groups = dict[str, tuple[int, ...]]
 
@@ -60,22 +53,16 @@ class Builder:
 
     def __init__(self, table: Table, rank: int, groups: Groups) -> None:
         self._table, self._rank, self._groups = table, rank, groups
-        self._columns = table.events.join(
-            ("start_ns", "duration_ns", "name", "category", "pid", "tid")
-        )
-        self._device = table.device.join(_DEVICE)
-        if not len(self._device["row"]):
-            self._device["grid"] = self._device["block"] = np.zeros((0, 3), np.int64)
-            self._device["occupancy"] = np.zeros(0)
-        self._operators = table.operators.join(_OPERATOR)
-        self._calls = table.calls.join(_CALLS)
+        # A long recording's columns are large: each is kept for as long as it is needed.
+        self._columns = {name: table.events.take(name) for name in _EVENT}
         self._names = list(table.names)
 
     def build(self) -> Built:
-        """Join everything."""
+        """Join everything; the table's columns of events are then gone."""
         table, columns = self._table, self._columns
         words = list(table.categories)
-        sort = np.array([SORTS.index(sort_of(word)) for word in words] or [0])[columns["category"]]
+        sorts = np.array([SORTS.index(sort_of(word)) for word in words] or [0], np.int8)
+        sort = sorts[columns["category"]]
         windows: tuple[Step, ...] = ()
         if table.is_own:
             drawn = step_rows(table, columns)
@@ -83,14 +70,17 @@ class Builder:
             windows = own_steps(table, columns, drawn)
             placed = place_own(table, columns)
         else:
-            placed = place(table, columns, sort, self._device, self._rank)
+            device = table.device.join(("row", "device", "stream"))
+            placed = place(table, columns, sort, device, self._rank)
+        del columns["pid"], columns["tid"]
         placed = used(placed, sort != SORTS.index("skip"))
-        kind = self._kinds(words)
         order, zero = self._order(placed, sort)
-        events = self._events(order, placed, kind, zero)
         row_of = np.full(len(sort), -1, np.int64)
         row_of[order] = np.arange(len(order))
-        timeline = self._timeline(events, placed, row_of, zero)
+        events = self._events(order, placed, self._kinds(words), zero)
+        stream = placed.stream[order]
+        del order
+        timeline = self._timeline(events, placed.lanes, stream, row_of, zero)
         return Built(replace(timeline, steps=windows) if windows else timeline, zero)
 
     # -- events -----------------------------------------------------------------------------------
@@ -98,7 +88,7 @@ class Builder:
     def _kinds(self, words: Sequence[str]) -> Ints:
         """Kind of every row, decided once for each pair of category and name."""
         columns, names = self._columns, self._names
-        of_pair = columns["category"] * max(1, len(names)) + columns["name"]
+        of_pair = columns.pop("category") * max(1, len(names)) + columns["name"]
         pairs, inverse = distinct_keys(of_pair, len(words) * max(1, len(names)))
         found = np.empty(len(pairs), np.int64)
         for i, pair in enumerate(pairs.tolist()):
@@ -125,20 +115,19 @@ class Builder:
         return kept[np.lexsort(keys)], zero
 
     def _events(self, order: Ints, placed: Placed, kind: Ints, zero: int) -> Events:
-        columns = self._columns
+        columns, table = self._columns, self._table
         correlation = np.full(len(kind), -1, np.int64)
-        if self._table.is_own:
-            own = self._table.own.join(("row", "correlation"))
-            correlation[own["row"]] = own["correlation"]
-        for part in (self._calls, self._device):
-            if len(part["row"]) and not self._table.is_own:
-                numbers = part["correlation"]
-                correlation[part["row"]] = np.where(numbers > 0, numbers, -1)
+        if table.is_own:
+            correlation[table.own.column("row")] = table.own.column("correlation")
+        else:
+            for part in (table.calls, table.device):
+                numbers = part.take("correlation")
+                correlation[part.column("row")] = np.where(numbers > 0, numbers, -1)
         nothing = np.full(len(order), -1, np.int64)
         return Events(
-            start_ns=columns["start_ns"][order] - zero,
-            duration_ns=columns["duration_ns"][order],
-            name=columns["name"][order],
+            start_ns=columns.pop("start_ns")[order] - zero,
+            duration_ns=columns.pop("duration_ns")[order],
+            name=columns.pop("name")[order],
             kind=kind[order],
             lane=placed.lane[order],
             op=nothing,
@@ -148,35 +137,37 @@ class Builder:
 
     # -- what belongs to what ---------------------------------------------------------------------
 
-    def _timeline(self, events: Events, placed: Placed, row_of: Ints, zero: int) -> Timeline:
+    def _timeline(
+        self, events: Events, lanes: tuple[Lane, ...], stream: Ints, row_of: Ints, zero: int
+    ) -> Timeline:
         table, names = self._table, self._names
-        on_host = np.array([lane.kind == "host" for lane in placed.lanes] or [True], bool)
+        on_host = np.array([lane.kind == "host" for lane in lanes] or [True], bool)
         parent = parent_rows(events, on_host[events.lane] & (events.kind >= DEVICE_KINDS))
         device = np.flatnonzero(events.kind < DEVICE_KINDS)
+        told = _rows_of(table.device, row_of, device, len(events))
         events, launch = launches(events, device, on_host)
-        own_external = self._spread(self._operators, "external", row_of)
         operator = operators_of(
             events,
             parent,
             launch,
             device,
-            own_external,
-            self._spread(self._device, "external", row_of)[device],
+            self._of_operators("external", row_of, len(events)),
+            _told(table.device, "external", told),
         )
         op, ops = self._ops(events, parent, device, operator, row_of)
         collective, sequence, collectives = self._collectives(
-            events, parent, device, launch, row_of
+            events, parent, device, launch, told, row_of
         )
-        recorded = self._recorded(events, device, row_of, placed)
+        recorded = self._recorded(told, stream[device])
         graph = recorded["graph"]
         from_graph = (launch >= 0) & self._graph_calls()[events.name[np.maximum(launch, 0)]]
         recorded["graph"] = np.where((graph < 0) & from_graph, 0, graph)
         return Timeline(
             names=tuple(names),
-            lanes=placed.lanes,
+            lanes=lanes,
             events=replace(events, op=op),
             counters=(*memory_counters(table, zero), *value_counters(table, zero)),
-            steps=steps(events, names, placed.lanes),
+            steps=steps(events, names, lanes),
             ops=ops,
             origin="measured",
             recorded=Recorded(
@@ -190,14 +181,11 @@ class Builder:
             collectives=collectives,
         )
 
-    def _spread(self, part: dict[str, Any], name: str, row_of: Ints) -> Any:
-        """A column of some rows as one of all events; -1 elsewhere."""
-        values = part[name]
-        count = int((row_of >= 0).sum())
-        found = np.full((count, *values.shape[1:]), -1, values.dtype)
-        if len(part["row"]):
-            at = row_of[part["row"]]
-            found[at[at >= 0]] = values[at >= 0]
+    def _of_operators(self, name: str, row_of: Ints, count: int) -> Ints:
+        """What is told of operators as a column of all events; -1 for others."""
+        found = np.full(count, -1, np.int64)
+        at = row_of[self._table.operators.column("row")]
+        found[at[at >= 0]] = self._table.operators.column(name)[at >= 0]
         return found
 
     def _ops(
@@ -207,24 +195,23 @@ class Builder:
         if self._table.is_own:
             return own_ops(self._table, row_of, len(events))
         names = self._names
-        spec = self._spread(self._operators, "spec", row_of)
-        sequence = self._spread(self._operators, "sequence", row_of)
         phase = calls.phases(events, names, parent)
         phase = calls.loads(events, names, phase, parent, device, operator)
         module, paths = calls.modules(events, names, parent)
+        sequence = self._of_operators("sequence", row_of, len(events))
         module = calls.differentiated(events, phase, sequence, parent, module)
+        del sequence
         specs = [NO_SPEC, *self._table.specs]
-        op, ops = calls.distinct_ops(events, names, spec + 1, specs, phase, module, paths)
+        spec = self._of_operators("spec", row_of, len(events)) + 1
+        op, ops = calls.distinct_ops(events, names, spec, specs, phase, module, paths)
         op[device] = np.where(operator >= 0, op[np.maximum(operator, 0)], -1)
         return op, ops
 
-    def _recorded(
-        self, events: Events, device: Ints, row_of: Ints, placed: Placed
-    ) -> dict[str, Any]:
+    def _recorded(self, told: Ints, stream: Ints) -> dict[str, Any]:
         """The columns of `Recorded` that stand in the file."""
-        part = self._device
+        part = self._table.device
         found = {
-            field: self._spread(part, name, row_of)[device]
+            field: _told(part, name, told)
             for field, name in (
                 ("grid", "grid"),
                 ("block", "block"),
@@ -234,44 +221,61 @@ class Builder:
                 ("graph", "graph"),
             )
         }
-        percent = self._spread(part, "occupancy", row_of)[device]
+        percent = _told(part, "occupancy", told)
         found["occupancy"] = np.where(percent >= 0, percent / 100.0, np.nan)
-        stream = np.full(len(events), -1, np.int64)
-        stream[row_of[row_of >= 0]] = placed.stream[row_of >= 0]
-        found["stream"] = stream[device]
+        found["stream"] = stream
         return found
 
     def _graph_calls(self) -> Any:
         return np.fromiter(("GraphLaunch" in name for name in self._names), bool, len(self._names))
 
     def _collectives(
-        self, events: Events, parent: Ints, device: Ints, launch: Ints, row_of: Ints
+        self, events: Events, parent: Ints, device: Ints, launch: Ints, told: Ints, row_of: Ints
     ) -> tuple[Ints, Ints, tuple[Collective, ...]]:
         """Which collective each device event carries out, with its number within its group."""
-        own = self._spread(self._device, "collective", row_of)[device]
-        given = self._spread(self._operators, "collective", row_of)
-        above = climb(parent, given >= 0, launch)
-        text = np.where(own >= 0, own, np.where(above >= 0, given[np.maximum(above, 0)], -1))
-        mark = climb(parent, self._marks(events), launch)
         reader = CollectiveReader(list(self._table.collectives), self._groups)
-        spec = self._spread(self._operators, "spec", row_of)
+        talks = np.flatnonzero(events.kind[device] == KIND["communication"])
+        if not len(talks):
+            return reader.columns(len(device))
+        own = _told(self._table.device, "collective", told[talks])
+        given = self._of_operators("collective", row_of, len(events))
+        above = climb(parent, given >= 0, launch[talks])
+        text = np.where(own >= 0, own, np.where(above >= 0, given[np.maximum(above, 0)], -1))
+        mark = climb(parent, self._marks(events), launch[talks])
+        spec = self._of_operators("spec", row_of, len(events))
         specs = list(self._table.specs)
-        for at in np.flatnonzero(events.kind[device] == KIND["communication"]).tolist():
-            if text[at] >= 0:
-                reader.told(at, int(text[at]))
-                continue
-            name = self._names[int(events.name[device[at]])]
-            row = int(mark[at])
-            if row >= 0:
+        for at, number, row in zip(talks.tolist(), text.tolist(), mark.tolist(), strict=True):
+            if number >= 0:
+                reader.told(at, number)
+            elif row >= 0:
                 reader.marked(at, self._names[int(events.name[row])], int(spec[row]), specs)
             else:
-                reader.named(at, name)
+                reader.named(at, self._names[int(events.name[device[at]])])
         return reader.columns(len(device))
 
     def _marks(self, events: Events) -> Any:
         """The ranges that c10d opens around its calls: "nccl:all_reduce"."""
         by_name = np.fromiter((is_mark(name) for name in self._names), bool, len(self._names))
         return by_name[events.name] & (events.kind >= DEVICE_KINDS)
+
+
+def _rows_of(part: Columns, row_of: Ints, device: Ints, count: int) -> Ints:
+    """Which row of the table's each device event is; -1 where it has none."""
+    found = np.full(count, -1, np.int64)
+    at = row_of[part.column("row")]
+    found[at[at >= 0]] = np.flatnonzero(at >= 0)
+    return found[device]
+
+
+def _told(part: Columns, name: str, rows: Ints) -> Any:
+    """A column of the table's by its rows; -1 where there is none."""
+    values = part.column(name)
+    if not len(values):
+        shape = (len(rows), 3) if name in ("grid", "block") else (len(rows),)
+        return np.full(shape, -1, np.int64)
+    found = values[np.maximum(rows, 0)]
+    found[rows < 0] = -1
+    return found
 
 
 def distinct_keys(keys: Ints, bound: int) -> tuple[Ints, Ints]:

@@ -67,22 +67,22 @@ def _distinct(keys: Sequence[Ints]) -> tuple[Ints, Ints]:
     """Distinct rows of some columns in ascending order, and which one each row is."""
     low = [int(key.min(initial=0)) for key in keys]
     span = [int(key.max(initial=0)) - least + 1 for key, least in zip(keys, low, strict=True)]
-    rows = np.stack(keys, axis=1)
     if math.prod(span) >= 2**62:
-        distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+        distinct, inverse = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
         return distinct, inverse.reshape(-1)
-    packed = np.zeros(len(rows), np.int64)
+    packed = np.zeros(len(keys[0]), np.int64)
     for key, least, size in zip(keys, low, span, strict=True):
-        packed = packed * size + (key - least)
+        packed *= size
+        packed += key - least
     if math.prod(span) > 1 << 22:
         _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
-        return rows[first], inverse.reshape(-1)
+        return np.stack([key[first] for key in keys], axis=1), inverse.reshape(-1)
     first = np.full(math.prod(span), -1, np.int64)  # few: a table is faster than sorting
     first[packed] = np.arange(len(packed))
     there = np.flatnonzero(first >= 0)
     number = np.zeros(len(first), np.int64)
     number[there] = np.arange(len(there))
-    return rows[first[there]], number[packed]
+    return np.stack([key[first[there]] for key in keys], axis=1), number[packed]
 
 
 def _place_numbers(table: Table) -> Ints:

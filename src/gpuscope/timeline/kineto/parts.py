@@ -64,7 +64,7 @@ def part_of(parsed: Parsed, *, is_own: bool) -> Part:
     table.add(parsed)
     return Part(
         values={name: list(getattr(table, name)) for name in _TABLES},
-        columns={name: _joined(getattr(table, name)) for name in _COLUMNS},
+        columns={name: _parts(getattr(table, name)) for name in _COLUMNS},
         metadata=table.metadata,
         counters=table.counters,
         counts=dict(table.counts),
@@ -74,8 +74,12 @@ def part_of(parsed: Parsed, *, is_own: bool) -> Part:
     )
 
 
-def _joined(columns: Columns) -> dict[str, Any]:
-    return columns.join(columns.parts)
+def _parts(columns: Columns) -> dict[str, Any]:
+    """The columns of a chunk's own table, as narrow as they are kept."""
+    return {
+        name: parts[0] if len(parts) == 1 else np.concatenate(parts)
+        for name, parts in columns.parts.items()
+    }
 
 
 def absorb(table: Table, part: Part) -> None:
@@ -104,7 +108,7 @@ def _numbers(numbers: Numbers[Any], values: Iterable[Any]) -> Ints:
 def _moved(name: str, column: Any, maps: dict[str, Ints], rows: int) -> Any:
     """A column with the file's numbers; the allocator's times and others stay as they are."""
     if name == "row":
-        return column + rows
+        return column.astype(np.int64) + rows
     return maps[_NUMBERED[name]][column] if name in _NUMBERED else column
 
 

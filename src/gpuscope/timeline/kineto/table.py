@@ -147,7 +147,7 @@ Spec = tuple[bytes, bytes, bytes, bytes]
 
 @dataclass(slots=True)
 class Columns:
-    """Growing columns of equal length: lists of arrays until they are joined."""
+    """Growing columns of equal length: each chunk's in the narrowest integers that hold them."""
 
     parts: dict[str, list[Any]] = field(default_factory=dict)
     rows: int = 0
@@ -156,16 +156,35 @@ class Columns:
         """Append some rows."""
         self.rows += len(next(iter(columns.values())))
         for name, column in columns.items():
-            self.parts.setdefault(name, []).append(column)
+            self.parts.setdefault(name, []).append(_narrow(column))
+
+    def column(self, name: str) -> Any:
+        """One column whole, integers in 64 bits; empty where nothing was added."""
+        parts = self.parts.get(name)
+        if not parts:
+            return np.zeros(0, np.int64)
+        wide = np.float64 if parts[0].dtype.kind == "f" else np.int64
+        return np.concatenate(parts, dtype=wide)
+
+    def take(self, name: str) -> Any:
+        """`column`, which is then kept no more."""
+        found = self.column(name)
+        self.parts.pop(name, None)
+        return found
 
     def join(self, names: Iterable[str]) -> dict[str, Any]:
-        """One array a name; empty where nothing was added."""
-        return {
-            name: np.concatenate(self.parts[name])
-            if self.parts.get(name)
-            else np.zeros(0, np.int64)
-            for name in names
-        }
+        """One array a name."""
+        return {name: self.column(name) for name in names}
+
+
+def _narrow(column: Any) -> Any:
+    if column.dtype.kind == "i" and column.size:
+        low, high = column.min(), column.max()
+        for kind in (np.int8, np.int16, np.int32):
+            info = np.iinfo(kind)
+            if info.min <= low and high <= info.max:
+                return column.astype(kind)
+    return column
 
 
 class Table:
