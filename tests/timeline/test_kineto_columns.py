@@ -1,9 +1,13 @@
 """Columns that are kept narrow and given whole."""
 
+import json
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from gpuscope.timeline.kineto.table import Columns
+from gpuscope.timeline.kineto.decode import typed
+from gpuscope.timeline.kineto.table import Columns, Table
 
 WIDE = 1 << 40
 
@@ -32,3 +36,19 @@ def test_what_was_taken_is_kept_no_more():
     assert len(columns.take("value")) == 0
     assert columns.column("grid").shape == (3, 3)
     assert columns.column("share").dtype == np.float64
+
+
+def test_a_name_of_a_process_keeps_no_more_than_its_own_text():
+    named = {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}
+    long = {"ph": "X", "name": "a", "ts": 1, "dur": 1, "args": {"text": "." * 1_000_000}}
+    table = Table()
+    tracemalloc.start()
+    for _ in range(8):
+        parsed = typed(json.dumps([named, long]).encode())
+        assert parsed is not None
+        table.add(parsed)
+    del parsed
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [bytes(event.args) for event in table.metadata] == [b'{"name": "python"}'] * 8
+    assert kept < 500_000

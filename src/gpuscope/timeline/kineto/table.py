@@ -287,6 +287,7 @@ class Table:
             return
         for event in others:
             if isinstance(event, Meta):
+                event.args = event.args.copy()  # else it would keep the text of its whole chunk
                 self.metadata.append(event)
             elif isinstance(event, Value) and abs(event.ts) < _LATEST_US:
                 time_ns = int(nanoseconds(np.array([event.ts]))[0])
