@@ -103,6 +103,8 @@ class Played:
 
     def close(self) -> None: ...
 
+    def begin(self) -> None: ...
+
     def baseline(self) -> Measured:
         type(self).baselines += 1
         return Measured(0.005, 0.0049, 0.0051, 100)

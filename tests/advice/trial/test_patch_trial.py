@@ -14,7 +14,7 @@ from gpuscope.advice.trial import patch_trial
 from gpuscope.advice.trial.patch_trial import apply_note, patch_and_try
 from gpuscope.advice.trial.patched_source import PATCHED
 from gpuscope.advice.types import Seen
-from gpuscope.document.text import Text
+from gpuscope.document.text import Text, render
 from gpuscope.errors import WorkloadError
 
 SOURCE = "import torch\n\n\ndef build():\n    return lambda: None\n"
@@ -82,6 +82,16 @@ def test_a_patch_whose_run_was_stopped_is_given_and_says_so(
     assert made.stopped
     assert "+++ b/plain.py" in made.diff
     assert made.note is patch_trial.NOT_RUN
+
+
+def test_a_patch_whose_run_the_budget_ended_is_given_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _made(tmp_path, monkeypatch, replace(_trial("skipped", 1.0), speedup=None))
+    assert not made.stopped
+    assert made.trial is None
+    assert "+++ b/plain.py" in made.diff
+    assert render(made.note, "en").endswith("that was over. The budget was over.")
 
 
 def _timed(speedup: float, high: float, step_s: float) -> Trial:

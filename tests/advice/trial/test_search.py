@@ -79,12 +79,24 @@ def _search(
     *,
     alone: bool = False,
     tell: Callable[[Trial], None] = lambda trial: None,
+    patched: bool = False,
 ) -> Search:
     names = world.predicted or world.real
     singles = sorted((world.forecast((n,)) for n in names), key=lambda f: -(f.speedup or 0))
     wanted = Wanted(path, tuple(singles), alone=alone)
     budget = Budget(budget_s, 1.0, lambda: world.now_s)
-    return Search(world.contest, world.forecast, wanted, world, budget, tell)
+    return Search(world.contest, world.forecast, wanted, world, budget, tell, patched=patched)
+
+
+@pytest.mark.parametrize(("patched", "trials"), [(False, 4), (True, 3)])
+def test_time_is_left_for_running_the_patch(patched: bool, trials: int) -> None:
+    world = World({"a": 2.0, "b": 1.5, "c": 1.2})
+    search = _search(world, ("a", "b", "c"), budget_s=45.0, patched=patched)
+    search.run()
+    assert search.best == ("a", "b", "c")
+    assert search.closing_s() == (world.trial_s if patched else 0.0)
+    assert len(world.asked) == trials
+    assert world.now_s + search.closing_s() <= 45.0
 
 
 def test_what_is_right_at_once_takes_one_jump_and_its_steps() -> None:

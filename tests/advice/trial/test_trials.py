@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,27 @@ def test_what_hangs_is_ended(running: Trials) -> None:
     assert trial.outcome == "hung"
     assert 3.5 < trial.seconds < 30
     assert running.baseline().step_s > 0  # which still answers
+
+
+def test_what_is_not_over_when_time_is_is_ended_and_counts_for_nothing(running: Trials) -> None:
+    running.baseline()
+    end = time.monotonic() + 2.0
+    running.left_s = lambda: end - time.monotonic()
+    trial = running.contest((), ("hangs",))
+    running.left_s = lambda: math.inf
+    assert (trial.outcome, trial.speedup, trial.parity) == ("skipped", None, None)
+    assert re.fullmatch(r"Stopped after .* s, before .* timed\. The budget was over\.", trial.why)
+    assert 1.5 < trial.seconds < 30
+    assert running.baseline().step_s > 0  # the original is there again
+
+
+def test_what_was_begun_is_what_the_baseline_waits_for(running: Trials, started: Started) -> None:
+    running.begin()
+    running.begin(("lighter-step",))
+    running.begin()
+    before = len(started)
+    assert running.baseline().ready_s > 0
+    assert len(started) == before
 
 
 def test_what_helps_is_kept_and_its_results_agree(

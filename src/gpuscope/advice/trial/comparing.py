@@ -37,11 +37,11 @@ class Proving:
         variant: makes the process of a job.
         job: of the original.
         steps: to compare.
-        seconds: that one run may take.
+        seconds: that one run may take, from when it is asked for.
     """
 
     def __init__(
-        self, variant: Callable[[Job], Variant], job: Job, steps: int, seconds: float
+        self, variant: Callable[[Job], Variant], job: Job, steps: int, seconds: Callable[[], float]
     ) -> None:
         self._variant = variant
         self._job = replace(job, observe=steps)

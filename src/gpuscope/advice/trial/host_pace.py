@@ -119,6 +119,11 @@ class HostBench:
     share: Path | None = None
     say: Say = lambda text: None
 
+    @property
+    def may_measure(self) -> bool:
+        """Whether calls of this host may be timed: until then nothing else is to run."""
+        return self.wanted and not self.going_on and self.budget_s >= LEAST_BUDGET_S
+
     def pace(self, accelerator: Accelerator, on: str) -> Pace:
         """The host to predict for; a bench that fails is told, and is no error.
 

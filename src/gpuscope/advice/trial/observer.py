@@ -20,12 +20,16 @@ class Observer:
     Args:
         make: makes the process of a job.
         job: of the variant, with the steps to observe.
-        seconds: that one run may take.
+        seconds: that one run may take, from when it is asked for.
         timed: a process that was timed, to begin with.
     """
 
     def __init__(
-        self, make: Callable[[Job], Variant], job: Job, seconds: float, timed: Variant | None = None
+        self,
+        make: Callable[[Job], Variant],
+        job: Job,
+        seconds: Callable[[], float],
+        timed: Variant | None = None,
     ) -> None:
         self._make, self._job, self._seconds = make, job, seconds
         self._again = job.target.kind == "build"
@@ -75,7 +79,7 @@ class Observer:
     def _observed(self, seed: int, perturb: float, noise: int) -> Observed:
         self.start(seed, perturb, noise)
         assert self._variant is not None
-        until = time.perf_counter() + self._seconds
+        until = time.perf_counter() + self._seconds()
         first, self._first = self._first, None
         wanted = replace(self._job, seed=seed, perturb=perturb, noise=noise)
         if first is not None:

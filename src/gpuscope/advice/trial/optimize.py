@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -16,6 +17,7 @@ from gpuscope.advice.source.code_hash import code_hash
 from gpuscope.advice.source.locating import Located, locate
 from gpuscope.advice.trial.budget import Budget
 from gpuscope.advice.trial.candidates import Asked, Candidates, find_candidates
+from gpuscope.advice.trial.failures import TrialFailure
 from gpuscope.advice.trial.host_pace import FILE as HOST_FILE
 from gpuscope.advice.trial.host_pace import HostBench
 from gpuscope.advice.trial.ladder_store import LADDER_FILE, LadderStore, MadeOf
@@ -36,8 +38,10 @@ __all__ = ["FOLDER", "optimize"]
 FOLDER = Path("gpuscope-optimize")
 """Where ladders go by default, each in a folder of its own."""
 
-_FOR_TRIALS = 0.5
-"""Share of the budget that trials get even where predicting took longer than the rest."""
+_FOR_TRIALS = 0.25
+"""Share of the budget that trials get even where what comes before took longer than the rest."""
+_FOR_PATCH = 0.1
+"""Share of the budget that the run of the patch gets beyond it where nothing is left."""
 _FOR_PREDICTING = 0.15
 """Share of the budget after which no further change is predicted."""
 _LONGEST_TRIAL_S = 300.0
@@ -92,7 +96,8 @@ def optimize(
             name, or a script.
         on: device to predict for; this machine's by default.
         objective: what "better" means: time, memory, energy, or cost (on one machine as time).
-        budget_s: seconds for all of it; trials get half of it at least.
+        budget_s: seconds for all of it. A trial that is not over when they are is ended; trials get
+            a quarter of it at least, and the patch's run may end a tenth of it later.
         options: of a workload given by name.
         device: that runs it: "cuda", "cuda:1", "cpu"; this machine's GPU by default.
         arguments: of a script; else those of `options`.
@@ -150,15 +155,20 @@ def optimize(
     if before is None:
         _set_aside(store)
     host = HostBench(store.folder, budget_s, bench, before is not None, work.share, on_progress)
-    candidates = find_candidates(
-        _workload(located, options),
-        asked,
-        accelerator,
-        on_progress,
-        host,
-        _FOR_PREDICTING * budget_s,
-    )
-    return _Optimization(work, store, candidates, before).run()
+    with tempfile.TemporaryDirectory(prefix="gpuscope-") as caches, _trials(work, caches) as trials:
+        if before is None and not host.may_measure:
+            # Most of a first trial is importing: the original does that beside what is predicted.
+            with suppress(TrialFailure):
+                trials.begin()
+        candidates = find_candidates(
+            _workload(located, options),
+            asked,
+            accelerator,
+            on_progress,
+            host,
+            _FOR_PREDICTING * budget_s,
+        )
+        return _Optimization(work, store, candidates, before).run(trials, Path(caches))
 
 
 def _check(budget_s: float, processes: int, objective: str) -> None:
@@ -195,9 +205,31 @@ class _Work:
     share: Path | None = None
 
     @property
+    def left_s(self) -> float:
+        """Seconds of the budget that are left; negative once it is over."""
+        return self.budget_s - (time.monotonic() - self.began)
+
+    @property
     def limits(self) -> Limits:
         """Of one trial: half the budget, and never more than five minutes."""
         return Limits(max(_SHORTEST_LIMIT_S, min(_LONGEST_TRIAL_S, self.budget_s / 2)))
+
+
+def _trials(work: _Work, caches: str) -> Trials:
+    from gpuscope.advice.trial.trials import Trials
+
+    return Trials(
+        work.located.target,
+        work.limits,
+        device=work.device,
+        folder=Path(caches),
+        objective=work.asked.objective,
+        allow_writes=work.allow_writes,
+        own_changes=work.own_changes,
+        processes=work.asked.processes,
+        share=work.share,
+        say=work.say,
+    )
 
 
 class _Optimization:
@@ -213,35 +245,23 @@ class _Optimization:
         self._patch_trial: Trial | None = None
         self._patch_note: Text | None = None
 
-    def run(self) -> Ladder:
-        """Do all of it."""
-        from gpuscope.advice.trial.trials import Trials
+    def run(self, trials: Trials, caches: Path) -> Ladder:
+        """Do all of it.
 
-        work = self.work
+        Args:
+            trials: of the workload.
+            caches: folder of compiled code.
+        """
         interrupted = False
-        with tempfile.TemporaryDirectory(prefix="gpuscope-") as caches:
-            trials = Trials(
-                work.located.target,
-                work.limits,
-                device=work.device,
-                folder=Path(caches),
-                objective=work.asked.objective,
-                allow_writes=work.allow_writes,
-                own_changes=work.own_changes,
-                processes=work.asked.processes,
-                share=work.share,
-                say=work.say,
-            )
-            with trials:
-                work.say(Text("Measuring the code as it is …"))
-                self._baseline = self.before.baseline if self.before else trials.baseline()
-                self._search = self._new_search(trials)
-                try:
-                    self._search.run()
-                    trials.close()
-                    self._make_patch(Path(caches))
-                except KeyboardInterrupt:
-                    interrupted = True
+        self.work.say(Text("Measuring the code as it is …"))
+        self._baseline = self.before.baseline if self.before else trials.baseline()
+        self._search = self._new_search(trials)
+        try:
+            self._search.run()
+            trials.close()
+            self._make_patch(caches)
+        except KeyboardInterrupt:
+            interrupted = True
         ladder = self._ladder(interrupted)
         self.store.write(ladder, finished=not interrupted)
         self._write_patch()
@@ -250,8 +270,7 @@ class _Optimization:
     def _new_search(self, trials: Trials) -> Search:
         work, candidates = self.work, self.candidates
         assert self._baseline is not None
-        left = work.budget_s - (time.monotonic() - work.began)
-        budget = Budget(max(left, _FOR_TRIALS * work.budget_s), self._baseline.ready_s)
+        budget = Budget(max(work.left_s, _FOR_TRIALS * work.budget_s), self._baseline.ready_s)
 
         def contest(against: Names, names: Names) -> Trial:
             known = _recorded(self.before, against, names)
@@ -260,7 +279,7 @@ class _Optimization:
             work.say(Text("Trying {names} …", names=" + ".join(names)))
             return trials.contest(against, names, prove=not self._is_proven(against, names))
 
-        return Search(
+        search = Search(
             contest,
             candidates.forecast,
             candidates.wanted,
@@ -268,7 +287,10 @@ class _Optimization:
             budget,
             self._told,
             candidates.cheap,
+            work.located.file is not None and candidates.seen is not None,
         )
+        trials.left_s = lambda: budget.left_s - search.closing_s()
+        return search
 
     def _is_proven(self, against: Names, names: Names) -> bool:
         """Whether a step of the ladder, or original against best, is part of a set whose results
@@ -295,6 +317,7 @@ class _Optimization:
             self._patch_note = apply_note(search.best, located.function)
             return
         self.work.say(Text("Writing the patch, and running it …"))
+        until = time.monotonic() + max(self.work.left_s, _FOR_PATCH * self.work.budget_s)
         made = patch_and_try(
             search.best,
             self.candidates.seen,
@@ -309,6 +332,7 @@ class _Optimization:
             processes=self.work.asked.processes,
             share=self.work.share,
             allow_writes=self.work.allow_writes,
+            left_s=lambda: until - time.monotonic(),
         )
         self._patch, self._patch_trial, self._patch_note = made.diff, made.trial, made.note
         if made.trial is not None:

@@ -9,9 +9,11 @@ from gpuscope.document.text import Text
 from gpuscope.measurement.epochs import ran_out
 from gpuscope.measurement.statistics import Interval
 
-__all__ = ["ALTERNATED", "outcome_words", "ran_out_words", "stopped_words"]
+__all__ = ["ALTERNATED", "OVER", "outcome_words", "ran_out_words", "stopped_words"]
 
 ALTERNATED = Text("Both do not fit on the device at once: they ran one after the other, in turn.")
+
+OVER = Text("The budget was over.")
 
 _BETTER = {
     "time": Text("faster"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 from gpuscope.advice.results import Limits, Trial
 from gpuscope.advice.source.locating import Located
+from gpuscope.advice.trial.outcomes import OVER
 from gpuscope.advice.trial.patched_source import PATCHED, PatchedSource, write_both
 from gpuscope.advice.types import Seen
 from gpuscope.document.quantities import Ratio
@@ -55,6 +57,7 @@ def patch_and_try(
     share: Path | None = None,
     allow_writes: bool = False,
     say: Callable[[str], None] = lambda text: None,
+    left_s: Callable[[], float] = lambda: inf,
 ) -> PatchMade:
     """Write changes into the user's source, and try the patched source against the original.
 
@@ -70,6 +73,7 @@ def patch_and_try(
         caches: folder of compiled code.
         processes, share, allow_writes: see `optimize`.
         say: told what is being done.
+        left_s: seconds until its run is ended, however far it is; the patch is given all the same.
     """
     from gpuscope.advice.registry import plan, register
     from gpuscope.advice.source.patches import patch_of
@@ -109,12 +113,15 @@ def patch_and_try(
             allow_writes=allow_writes,
             say=say,
         ) as trials:
+            trials.left_s = left_s
             trial = trials.contest((), (PATCHED,))
     except GpuscopeError as error:
         return PatchMade(note=_failed(sentences(error.what, error.why), names, located.function))
     except KeyboardInterrupt:
         # Its changes were measured live; only the text was not.
         return PatchMade(patch.diff, note=NOT_RUN, stopped=True)
+    if trial.outcome == "skipped":
+        return PatchMade(patch.diff, note=sentences(NOT_RUN, OVER))
     trial = replace(trial, names=names, added=names, against=(), purpose="patch")
     problem = _problem(trial, gain, step_s)
     if problem is not None:

@@ -58,6 +58,8 @@ class Variant:
         folder: where its output goes.
         environment: of its processes.
         say: told what it is doing.
+        began, began_at: when its processes were started, by `time.perf_counter` and `time.time`.
+        ready_s: from then to the end of its warm-up; 0 until that was waited for.
         spent: what was timed is gone.
         waits_s: how long a step waited for data loaders, by block that was timed.
         ran_out: batches after which loaders ran out and began again, as of the last `memory`.
@@ -68,6 +70,7 @@ class Variant:
     environment: Mapping[str, str]
     say: Say = field(default=lambda text: None)
     began: float = 0.0
+    began_at: float = 0.0
     ready_s: float = 0.0
     step_s: float = 0.0
     device: str = ""
@@ -84,7 +87,7 @@ class Variant:
         Raises:
             TrialFailure: the first of several failed at once.
         """
-        self.began = time.perf_counter()
+        self.began, self.began_at = time.perf_counter(), time.time()
         environment = children.environment(self.environment)
         if self.job.processes > 1:
             environment |= _rendezvous(self.job.processes)
@@ -137,7 +140,8 @@ class Variant:
             TrialFailure: it failed, or was not ready in time.
         """
         answers = [self._answer(each, "ready", until) for each in self._processes]
-        self.ready_s = time.perf_counter() - self.began
+        at = max(float(each["at"]) for each in answers)
+        self.ready_s = max(at - self.began_at, 1e-9)
         self.step_s = max(float(each["step_s"]) for each in answers)
         self.device, self.kind = str(answers[0]["device"]), str(answers[0]["kind"])
 

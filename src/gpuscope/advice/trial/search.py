@@ -16,6 +16,7 @@ from typing import Protocol
 
 from gpuscope.advice.results import Forecast, Purpose, Stopped, Trial
 from gpuscope.advice.trial.budget import Budget
+from gpuscope.advice.trial.outcomes import OVER
 from gpuscope.advice.trial.paired_gain import Gain, paired_gain
 from gpuscope.document.text import Text, sentences
 
@@ -33,7 +34,6 @@ _NO_LOSS = 0.99
 _BROKEN = ("parity", "crashed", "short", "hung", "memory", "impossible")
 _HOPELESS = ("fails", "does not fit")
 
-_OVER = Text("The budget was over.")
 _ALONE = Text("Predicted is what each gains by itself, against the code as it is.")
 
 _GROWING: tuple[Purpose, ...] = ("jump", "part", "more", "other")
@@ -83,6 +83,7 @@ class Search:
         tell: is given each trial once it is over.
         cheap: whether predicting a set takes no time to speak of; else it is only predicted where
             the prediction decides, or belongs to a rung of the ladder.
+        patched: what is kept is run once more at the end, as a patch: time is left for that.
 
     Attributes:
         best: names that are kept until now.
@@ -98,11 +99,13 @@ class Search:
         budget: Budget,
         tell: Callable[[Trial], None] = lambda trial: None,
         cheap: Callable[[Names], bool] = lambda names: True,
+        patched: bool = False,
     ) -> None:
         self.best: Names = ()
         self.trials: list[Trial] = []
         self._contest, self._forecast, self._tell = contest, forecast, tell
         self._wanted, self._rules, self._budget, self._cheap = wanted, rules, budget, cheap
+        self._patched = patched
         self._chain: list[Trial] = []
 
     def run(self) -> None:
@@ -141,6 +144,12 @@ class Search:
             if set(t.names) == set(self.best) and t.measured is not None
         ]
         return found[-1] if found else None
+
+    def closing_s(self) -> float:
+        """Seconds that running what is kept until now as a patch will take; 0 without one."""
+        if not (self._patched and self.best):
+            return 0.0
+        return self._budget.expected_s(compiles=any(map(self._rules.compiles, self.best)))
 
     def in_pairs(self) -> bool:
         """Whether `gain` was measured directly, original against best."""
@@ -315,7 +324,7 @@ class Search:
         compiles = any(self._rules.compiles(n) for n in names)
         if not self._affords(compiles, purpose):
             if not any(t.outcome == "skipped" and set(t.names) == set(names) for t in self.trials):
-                skipped = Trial(names, added, against, "skipped", why=_OVER, purpose=purpose)
+                skipped = Trial(names, added, against, "skipped", why=OVER, purpose=purpose)
                 self.trials.append(self._predicted(skipped))
             return None
         try:
@@ -370,8 +379,8 @@ class Search:
         return after.speedup / before.speedup if before and before.speedup else None
 
     def _affords(self, compiles: bool, purpose: Purpose) -> bool:
-        """Whether there is time for it; the comparison at the end is kept in mind."""
-        left = self._budget.left_s
+        """Whether there is time for it; what comes at the end is kept in mind."""
+        left = self._budget.left_s - self.closing_s()
         if purpose == "jump":
             return left > 0
         needed = self._budget.expected_s(compiles=compiles)

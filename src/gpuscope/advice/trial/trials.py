@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
@@ -27,7 +28,13 @@ from gpuscope.advice.trial.comparing import Proving
 from gpuscope.advice.trial.device_sharing import Sharing
 from gpuscope.advice.trial.failures import TrialFailure
 from gpuscope.advice.trial.job import Job
-from gpuscope.advice.trial.outcomes import ALTERNATED, outcome_words, ran_out_words, stopped_words
+from gpuscope.advice.trial.outcomes import (
+    ALTERNATED,
+    OVER,
+    outcome_words,
+    ran_out_words,
+    stopped_words,
+)
 from gpuscope.advice.trial.pairs import Pairs, judged, steps_of_block, take_pairs
 from gpuscope.advice.trial.process import Variant
 from gpuscope.advice.user_changes import load_own
@@ -53,6 +60,7 @@ SHORT_WINDOW_S = 1.1
 ENERGY_WINDOWS = 6
 ALTERNATIONS = 2
 BLOCKS_ALONE = 4
+_AT_ITS_END_S = 0.1
 
 
 @dataclass(slots=True)
@@ -128,6 +136,8 @@ class Trials:
         self._steps = steps
         self._proving = self._new_proving()
         self._ran_out: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self.left_s: Callable[[], float] = lambda: math.inf
+        """Seconds until whatever is tried is ended, however far it is."""
         self.device = ""
         """Name of the device; "" before anything ran."""
 
@@ -201,16 +211,32 @@ class Trials:
         except (TrialFailure, WorkloadError) as error:
             if self._goes_on(error):
                 return self.contest(best, candidate, apart=apart, prove=prove)
+            if self._ran_out_of_time(error):
+                self._stop()
+                return self._broken_off(contest, OVER)
             if not isinstance(error, TrialFailure):
                 raise
             contest.outcome, contest.why = error.outcome, error.words
         except KeyboardInterrupt as stop:
-            took, pairs = time.perf_counter() - contest.began, contest.pairs
-            contest.outcome = "skipped"
-            contest.why = stopped_words(took, pairs.ratio if pairs is not None else None)
-            contest.pairs = contest.measured = contest.parity = None  # told, but not counted
-            raise Stopped(self._trial(contest)) from stop
+            raise Stopped(self._broken_off(contest)) from stop
         return self._trial(contest)
+
+    def _broken_off(self, contest: _Contest, *more: Text) -> Trial:
+        """A trial that was ended before it was over: told, but not counted."""
+        took, pairs = time.perf_counter() - contest.began, contest.pairs
+        contest.outcome = "skipped"
+        contest.why = sentences(stopped_words(took, pairs.ratio if pairs else None), *more)
+        contest.pairs = contest.measured = contest.parity = None
+        return self._trial(contest)
+
+    def _limit_s(self) -> float:
+        return min(self.limits.seconds, max(self.left_s(), 0.0))
+
+    def _ran_out_of_time(self, error: BaseException) -> bool:
+        """Whether something gave no answer because there was no time left for it."""
+        failure = error if isinstance(error, TrialFailure) else error.__cause__
+        hung = isinstance(failure, TrialFailure) and failure.outcome == "hung"
+        return hung and self.left_s() <= _AT_ITS_END_S
 
     def _goes_on(self, error: BaseException) -> bool:
         """Whether a script ended too early because its loader did: from now on the last pass over
@@ -242,7 +268,7 @@ class Trials:
     def _side_by_side(self, contest: _Contest) -> None:
         best, candidate = self._both(contest)
         contest.began = time.perf_counter()
-        until = contest.began + self.limits.seconds
+        until = contest.began + self._limit_s()
         winner = None
         try:
             try:
@@ -322,7 +348,7 @@ class Trials:
         variant = self._variant(replace(self._job, names=names))
         try:
             variant.start()
-            variant.wait_ready(time.perf_counter() + self.limits.seconds)
+            variant.wait_ready(time.perf_counter() + self._limit_s())
             self.device = variant.device
             with self._sharing.timing():
                 blocks = [self._block(variant) for _ in range(BLOCKS_ALONE)]
@@ -371,7 +397,7 @@ class Trials:
             contest.outcome = "parity"
 
     def _new_proving(self) -> Proving:
-        return Proving(lambda job: self._variant(job), self._job, self._steps, self.limits.seconds)
+        return Proving(self._variant, self._job, self._steps, self._limit_s)
 
     # -- variants ----------------------------------------------------------------------------------
 
@@ -393,30 +419,48 @@ class Trials:
         running = self._running
         return running is not None and running.alive and set(running.job.names) == set(names)
 
-    def _current(self, names: tuple[str, ...]) -> Variant:
-        """The running variant of these names; started where another one runs."""
-        if self._running is not None and self._runs(names):
-            return self._running
+    def begin(self, names: tuple[str, ...] = ()) -> None:
+        """Start a variant, by default the original, and go on; whoever needs it waits for it.
+
+        Raises:
+            TrialFailure: the first of several processes failed at once.
+        """
         self._stop()
         if not names:
             self._proving.begin()
+        self._running = variant = self._variant(replace(self._job, names=names))
+        variant.start()
+
+    def _current(self, names: tuple[str, ...]) -> Variant:
+        """The running variant of these names, ready; started where another one runs."""
+        running = self._running
+        if running is not None and self._runs(names) and running.ready_s:
+            return running
+        if running is None or running.ready_s or set(running.job.names) != set(names):
+            self.begin(names)
         try:
-            variant = self._started(names)
+            variant = self._awaited()
         except TrialFailure as failure:
             if failure.outcome != "memory" or not self._proving.begun:
                 raise
             self._proving.close()  # it may have taken the room
-            variant = self._started(names)
+            self._stop()
+            self._running = self._variant(replace(self._job, names=names))
+            self._running.start()
+            variant = self._awaited()
         self._proving.settle()
         self.device = variant.device
         return variant
 
-    def _started(self, names: tuple[str, ...]) -> Variant:
-        self._stop()
-        self._running = variant = self._variant(replace(self._job, names=tuple(names)))
-        variant.start()
-        variant.wait_ready(time.perf_counter() + self.limits.seconds)
-        return variant
+    def _awaited(self) -> Variant:
+        """What was begun, once it is ready; where it fails, it is gone."""
+        assert self._running is not None
+        try:
+            self._running.wait_ready(time.perf_counter() + self._limit_s())
+        except TrialFailure:
+            self._stop()
+            raise
+        return self._running
 
     def _stop(self) -> None:
         if self._running is not None:

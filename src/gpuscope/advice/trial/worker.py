@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 from gpuscope.advice.trial.channel import Channel
@@ -240,6 +241,7 @@ class _Timing:
         self._accelerator.reset_peaks()
         self._pausing.pause()
         ready |= {"device": self._accelerator.name, "kind": self._accelerator.kind}
+        ready["at"] = time.time()  # nobody may be listening yet
         self._channel.send({"ready": ready})
         while True:
             message = self._channel.receive()
