@@ -117,8 +117,6 @@ def test_what_is_not_over_when_time_is_is_ended_and_counts_for_nothing(running: 
 
 def test_what_was_begun_is_what_the_baseline_waits_for(running: Trials, started: Started) -> None:
     running.begin()
-    running.begin(("lighter-step",))
-    running.begin()
     before = len(started)
     assert running.baseline().ready_s > 0
     assert len(started) == before
