@@ -152,9 +152,10 @@ def critical_path(
     if window.length_ns <= 0 or not (own & (events.kind < DEVICE_KINDS)).any():
         return None
     hosts = Hosts(timeline, OpColumns.of(timeline)) if hosts is None else hosts
-    walker = raw.Walker(timeline, hosts, last)
-    segments = _named(timeline, hosts, walker.walk(rank, window))
-    segments = _merged(segments)  # a long recording's are large: the raw ones are let go
+    # A long recording's are large: the walker's lists, and the raw segments, are let go.
+    path = raw.Walker(timeline, hosts, last).walk(rank, window).columns()
+    segments = _merged(_named(timeline, hosts, *path))
+    del path
     length = segments.end_ns - segments.start_ns
     total = np.bincount(segments.kind, weights=length, minlength=len(PATH_KINDS)).astype(float)
     per_ns = 1e-9 / window.steps
@@ -224,10 +225,11 @@ def last_arrivals(event: Ints, collective: Ints, arrival_ns: Ints, count: int) -
     return found
 
 
-def _named(timeline: Timeline, hosts: Hosts, path: raw.Raw) -> _Segments:
+def _named(
+    timeline: Timeline, hosts: Hosts, start: Ints, end: Ints, code: Ints, ref: Ints
+) -> _Segments:
     """Give the raw segments their kind, name and lane; host threads are cut by what they did."""
     events = timeline.events
-    start, end, code, ref = path.columns()
     parts = []
     row = np.maximum(ref, 0)
     work = np.flatnonzero(code == raw.WORK)
