@@ -32,7 +32,8 @@ PROMPT, ANSWER, RATE, COUNT, IN_FLIGHT = 1000, 200, 10.0, 300, 256
 
 def predict() -> None:
     """Write what is planned, what it should give, and the line that starts it."""
-    from gpuscope.planning.serving.search import deployed, question_of_serving, search_serving
+    from gpuscope.planning.serving.search import question_of_serving, search_serving
+    from gpuscope.planning.serving.space import deployed
     from gpuscope.serving.simulate import serve_requests
     from gpuscope.serving.verb import load_of
 

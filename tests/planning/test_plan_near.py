@@ -8,7 +8,8 @@ import pytest
 
 from gpuscope.hardware import parse_target
 from gpuscope.planning.serving.near import away_from, held, one_step
-from gpuscope.planning.serving.search import deployed, question_of_serving, scored
+from gpuscope.planning.serving.search import question_of_serving, scored
+from gpuscope.planning.serving.space import deployed
 from gpuscope.planning.serving.types import ServingChoice
 from gpuscope.planning.tuning.near import changed, neighbours
 from gpuscope.planning.tuning.score import estimate

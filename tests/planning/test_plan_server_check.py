@@ -36,6 +36,7 @@ def _line(folder: Path, text: str) -> Path:
     [
         ServingChoice(parse_target("2xh100"), 2, 1, "bfloat16", "bfloat16", 4096, 64),
         ServingChoice(parse_target("2xh100"), 1, 2, "fp8", "fp8", 2048, 128),
+        ServingChoice(parse_target("2xh100"), 1, 1, "fp8", "fp8", 2048, 128, (("pp", 2),)),
     ],
 )
 def test_what_is_written_is_read_as_the_same(
@@ -65,8 +66,10 @@ def test_other_spellings_and_what_is_left_out(tmp_path: Path) -> None:
         ("vllm serve 'm", InputFileError),
         ("vllm serve m -tp 4", InvalidValueError),
         ("vllm serve m -tp two", InvalidValueError),
-        ("vllm serve m -tp 2 --enable-expert-parallel", UnsupportedError),
-        ("vllm serve m -tp 1 --pipeline-parallel-size 2", UnsupportedError),
+        ("vllm serve m -tp 2 -pp 2", InvalidValueError),
+        ("vllm serve m -tp 2 -pp two", InvalidValueError),
+        ("vllm serve m -tp 2 --kv-transfer-config '{}'", UnsupportedError),
+        ("python -m sglang.launch_server --tp 2 --disaggregation-mode decode", UnsupportedError),
         ("vllm serve m -tp 2 --quantization fp9", GpuscopeError),
     ],
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from gpuscope.capturing import kept_figures
@@ -206,12 +206,20 @@ def iteration_cost(
     What a command keeps is taken, where the device's constants are the catalogue's.
     """
 
+    if tp == pp == 1 < cluster.n_devices:  # no link is used
+        alone = Cluster.of(cluster.device)
+        return iteration_cost(size, kept, alone, tp, ep, cache_bytes, calibration, dp)
+    if pp > 1:  # the same layers, and hops between them
+        whole = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration, dp)
+        made = Priced(size, kept, cluster, tp, ep, cache_bytes, calibration, dp)
+        return replace(whole, stages=_stages_of(made, pp))
+
     def make() -> IterationCost:
-        return _cost_of(Priced(size, kept, cluster, tp, ep, cache_bytes, calibration, dp), pp)
+        return _cost_of(Priced(size, kept, cluster, tp, ep, cache_bytes, calibration, dp))
 
     if calibration is not None:
         return make()
-    split = {"tp": tp, "ep": ep, "dp": dp, "pp": pp, "cache_bytes": cache_bytes}
+    split = {"tp": tp, "ep": ep, "dp": dp, "cache_bytes": cache_bytes}
     about = {"weights": plain(kept), "on": plain(cluster), **split}
     return kept_figures(IterationCost, size, WorkloadOptions(task="decode"), cluster, about, make)
 
@@ -225,14 +233,12 @@ def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(made)
 
 
-def _stages_of(made: Priced, pp: int) -> Stages | None:
-    if pp == 1:
-        return None
+def _stages_of(made: Priced, pp: int) -> Stages:
     hops = rising(TOKENS, [made.hop_s(tokens) for tokens in TOKENS])
     return Stages(stage_layers(made.size.layers, pp), hops)
 
 
-def _cost_of(made: Priced, pp: int = 1) -> IterationCost:
+def _cost_of(made: Priced) -> IterationCost:
     near = (
         rising([pairs(n, made.reach) for n in LENGTHS], [made.near_s(n) for n in LENGTHS])
         if made.reach
@@ -250,7 +256,6 @@ def _cost_of(made: Priced, pp: int = 1) -> IterationCost:
         launches=made.launches(),
         joint_s=rising(JOINT, [made.joint_s(n) for n in JOINT]) if made.dp > 1 else NOTHING,
         ranks=made.dp,
-        stages=_stages_of(made, pp),
         decode=tuple(rising(KEYS, [made.decode_s(n, keys) for keys in KEYS]) for n in SEQUENCES),
         spread=made.spread,
     )

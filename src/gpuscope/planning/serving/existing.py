@@ -13,6 +13,7 @@ from gpuscope.errors import InputFileError, InvalidValueError, UnsupportedError
 from gpuscope.outside.toml_file import no_value
 from gpuscope.planning.existing import only, text_of
 from gpuscope.planning.serving.launch import SERVERS
+from gpuscope.planning.serving.splits import SPLITS
 from gpuscope.planning.serving.types import ServingChoice, ServingQuestion
 from gpuscope.serving.engine import engine as profile_of
 from gpuscope.serving.quantization import quantization
@@ -22,17 +23,21 @@ __all__ = ["Server", "existing_server"]
 _AGAIN = Text("Name a file with the line: vllm serve MODEL --tensor-parallel-size 2")
 
 _OTHER_NAMES: Mapping[str, Mapping[str, str]] = {
-    "vllm": {"-tp": "tensor-parallel-size", "-dp": "data-parallel-size", "-q": "quantization"},
+    "vllm": {
+        "-tp": "tensor-parallel-size", "-dp": "data-parallel-size", "-q": "quantization",
+        "-pp": "pipeline-parallel-size", "-ep": "enable-expert-parallel",
+    },
     "sglang": {
         "--tp-size": "tp", "--tensor-parallel-size": "tp",
-        "--dp-size": "dp", "--data-parallel-size": "dp",
+        "--dp-size": "dp", "--data-parallel-size": "dp", "--pipeline-parallel-size": "pp-size",
+        "--expert-parallel-size": "ep-size", "--ep": "ep-size",
     },
 }  # fmt: skip
 """What else a server calls its options, by ours (`launch.SERVERS`)."""
 
-_SPLITS = ("pipeline-parallel-size", "pp-size", "ep-size", "enable-expert-parallel",
-           "enable-dp-attention", "speculative-config")  # fmt: skip
-"""Options that make another server of it than a choice can be."""
+_OTHERS = ("speculative-config", "speculative-algorithm", "kv-transfer-config",
+           "disaggregation-mode")  # fmt: skip
+"""Options that make another server of it than a choice can be, or a part of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +67,12 @@ def existing_server(question: ServingQuestion, path: Path) -> Server:
         InvalidValueError: numbers that cannot be; other devices than the line takes.
         UnsupportedError: what a choice cannot have.
     """
-    cluster = only(question.clusters)
+    cluster, size = only(question.clusters), question.size
     framework, options = _options(text_of(path), path)
     server, profile = SERVERS[framework], profile_of(framework)
     split, replicas, tokens, sequences = server.names
     usual = {split: 1, replicas: 1, tokens: profile.max_tokens, sequences: profile.max_sequences}
     numbers = {name: _count(name, options.get(name), value) for name, value in usual.items()}
-    devices = numbers[split] * numbers[replicas]
-    if devices != cluster.n_devices:
-        raise InvalidValueError(
-            Text("The line takes {devices} devices.", devices=devices),
-            Text("{count} were named.", count=cluster.n_devices),
-            Text("Type: --devices {devices}", devices=devices),
-        )
     kinds = {written: kind for kind, written in server.kinds.items() if written}
     weights = options.get("quantization") or options.get("dtype", "bfloat16")
     weights = kinds.get(weights, "bfloat16" if weights == "auto" else weights)
@@ -87,14 +85,28 @@ def existing_server(question: ServingQuestion, path: Path) -> Server:
         numbers[tokens],
         numbers[sequences],
     )
+    told = set[str]()
+    for way in SPLITS:
+        read = way.read.get(framework)
+        if read is not None:
+            found = {name: _count(name, options.get(name), 1) for name in read.counts}
+            found |= dict.fromkeys(read.flags, 1)
+            choice = read.made({n: v for n, v in found.items() if n in options}, choice, size)
+            told |= found.keys()
+    if choice.needed != cluster.n_devices:
+        raise InvalidValueError(
+            Text("The line takes {devices} devices.", devices=choice.needed),
+            Text("{count} were named.", count=cluster.n_devices),
+            Text("Type: --devices {devices}", devices=choice.needed),
+        )
     asked = replace(
         question,
         engine=framework,
         dtypes=tuple(dict.fromkeys((choice.dtype, *question.dtypes))),
         kv_dtypes=tuple(dict.fromkeys((choice.kv_dtype, *question.kv_dtypes))),
     )
-    read = {*usual, "quantization", "dtype", "kv-cache-dtype", "model-path"}
-    return Server(asked, choice, tuple(f"--{name}" for name in options if name not in read))
+    known = {*usual, *told, "quantization", "dtype", "kv-cache-dtype", "model-path"}
+    return Server(asked, choice, tuple(f"--{name}" for name in options if name not in known))
 
 
 def _options(text: str, path: Path) -> tuple[str, dict[str, str]]:
@@ -126,10 +138,10 @@ def _options(text: str, path: Path) -> tuple[str, dict[str, str]]:
         after = words[at + 1] if at + 1 < len(words) else ""
         name = others.get(name, name.lstrip("-").replace("_", "-"))
         found[name] = value or ("" if after.startswith("-") else after)
-        if name in _SPLITS and found[name] not in ("1", "0"):
+        if name in _OTHERS:
             raise UnsupportedError(
-                Text("A serving plan has no {name}.", name=f"--{name}"),
-                Text("Its candidates are split over tensor parallelism and replicas alone."),
+                Text("A serving plan cannot be judged with {name}.", name=f"--{name}"),
+                Text("One line is judged, and drafted tokens are in no plan."),
                 Text("Leave it out, or type: gpuscope serve"),
             )
     return framework, found

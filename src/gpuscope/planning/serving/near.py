@@ -9,7 +9,9 @@ from gpuscope.document.blocks import Cell, Column, Section, Table
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text, verbatim
 from gpuscope.errors import GpuscopeError
-from gpuscope.planning.serving.search import deployed, feasible, scored
+from gpuscope.planning.serving.search import feasible, scored
+from gpuscope.planning.serving.space import deployed
+from gpuscope.planning.serving.splits import SPLITS
 from gpuscope.planning.serving.steady import SIMULATED_ERROR, Steady
 from gpuscope.planning.serving.types import Offered, ServingChoice, ServingQuestion
 from gpuscope.serving.memory import CONTEXT_BYTES, GRAPHS_BYTES
@@ -37,14 +39,16 @@ def one_step(
     question: ServingQuestion, choice: ServingChoice
 ) -> Iterator[tuple[str, ServingChoice]]:
     """Every choice that differs by one decision, with that: half or twice a degree or a setting of
-    an iteration, another dtype that may be taken, other devices that were asked for.
+    an iteration, a replica more or less for prompts alone, another dtype that may be taken, other
+    devices that were asked for.
 
     What a choice has of replicas follows from its devices.
     """
     devices = choice.cluster.n_devices
-    for tp in (choice.tp // 2, 2 * choice.tp):
-        if 1 <= tp <= choice.cluster.devices_per_node and devices % tp == 0:
-            yield f"tp {choice.tp} → {tp}", replace(choice, tp=tp, replicas=devices // tp)
+    for change, shared in _shared(question, choice):
+        filled = shared.filled()
+        if filled is not None:
+            yield change, filled
     for other in question.dtypes:
         if other != choice.dtype:
             yield f"dtype {choice.dtype} → {other}", replace(choice, dtype=other)
@@ -59,11 +63,29 @@ def one_step(
     for cluster in question.clusters:
         ratio = cluster.n_devices / devices
         same = cluster.device.id == choice.cluster.device.id
-        fits = choice.tp <= cluster.devices_per_node and cluster.n_devices % choice.tp == 0
-        if fits and ((same and ratio in (0.5, 2.0)) or (not same and ratio == 1.0)):
-            replicas = cluster.n_devices // choice.tp
-            change = f"{choice.cluster.name} → {cluster.name}"
-            yield change, replace(choice, cluster=cluster, replicas=replicas)
+        filled = replace(choice, cluster=cluster).filled()
+        alike = (same and ratio in (0.5, 2.0)) or (not same and ratio == 1.0)
+        if filled is not None and alike and choice.tp <= cluster.devices_per_node:
+            yield f"{choice.cluster.name} → {cluster.name}", filled
+
+
+def _shared(
+    question: ServingQuestion, choice: ServingChoice
+) -> Iterator[tuple[str, ServingChoice]]:
+    """One decision away in how devices share the model, replicas as they were."""
+    for tp in (choice.tp // 2, 2 * choice.tp):
+        if 1 <= tp <= choice.cluster.devices_per_node:
+            splits = [(n, v) for n, v in choice.splits if SPLITS.get(n).multiplies or tp % v == 0]
+            yield f"tp {choice.tp} → {tp}", replace(choice, tp=tp, splits=tuple(splits))
+    for split in SPLITS:
+        mine = choice.value(split.name)
+        offered = split.values(question.size, choice.tp, choice.cluster.n_devices)
+        for value in sorted({1, *offered}):
+            if value != mine and max(value, mine) <= 2 * min(value, mine):
+                yield f"{split.name} {mine} → {value}", choice.split(split.name, value)
+    for prefill in (choice.prefill - 1, choice.prefill + 1):
+        if prefill >= 0:
+            yield f"prefill {choice.prefill} → {prefill}", replace(choice, prefill=prefill)
 
 
 def away_from(

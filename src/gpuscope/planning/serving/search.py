@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 from gpuscope.document.quantities import Number, Percent, Seconds
@@ -16,6 +15,7 @@ from gpuscope.hardware.shares import error_factor
 from gpuscope.planning.choice import undominated
 from gpuscope.planning.limits import Most, broken, limits_of, nothing_within
 from gpuscope.planning.question import clusters_of, size_of
+from gpuscope.planning.serving.space import choices, deployed
 from gpuscope.planning.serving.steady import (
     ERROR,
     SIMULATED_ERROR,
@@ -24,6 +24,7 @@ from gpuscope.planning.serving.steady import (
     at_concurrency,
     at_rate,
     probability_below,
+    prompts_per_s,
 )
 from gpuscope.planning.serving.types import Offered, ServingChoice, ServingPlan, ServingQuestion
 from gpuscope.planning.serving.users import at_once
@@ -32,23 +33,11 @@ from gpuscope.program.lengths import parse_lengths
 from gpuscope.program.models.settings import positive
 from gpuscope.serving.engine import engine as profile_of
 from gpuscope.serving.metrics import metrics
-from gpuscope.serving.simulate import Deployment, capacity_per_s, deploy, serve_requests
+from gpuscope.serving.simulate import Deployment, serve_requests
 from gpuscope.serving.slo import parse_slo
 from gpuscope.serving.verb import load_of
 
-__all__ = [
-    "deployed",
-    "feasible",
-    "order_of",
-    "question_of_serving",
-    "scored",
-    "search_serving",
-    "simulated",
-]
-
-MAX_TOKENS = (2048, 8192)
-MAX_SEQUENCES = (64, 256)
-"""Settings of an iteration that are tried, besides the engine's own."""
+__all__ = ["feasible", "order_of", "question_of_serving", "scored", "search_serving", "simulated"]
 
 REQUESTS = 300
 """Requests that a simulation serves."""
@@ -234,7 +223,7 @@ def _offered(
     rejected: list[Rejected] = []
     why: GpuscopeError | None = None
     complete = True
-    for choice in _choices(question):
+    for choice in choices(question):
         try:
             each = scored(question, choice)
         except KeyboardInterrupt:
@@ -262,55 +251,23 @@ def _offered(
     return _each_layout_first(ordered), over, rejected, complete
 
 
-def _choices(question: ServingQuestion) -> Iterator[ServingChoice]:
-    """Every way to use every cluster; settings of an iteration beside the engine's own."""
-    profile = profile_of(question.engine)
-    tokens = sorted({*MAX_TOKENS, profile.max_tokens})
-    sequences = sorted({*MAX_SEQUENCES, profile.max_sequences})
-    for cluster in question.clusters:
-        for tp in (2**n for n in range(cluster.devices_per_node.bit_length())):
-            if cluster.n_devices % tp or tp > cluster.devices_per_node:
-                continue
-            for dtype, kv, most, together in product(
-                question.dtypes, question.kv_dtypes, tokens, sequences
-            ):
-                yield ServingChoice(cluster, tp, cluster.n_devices // tp, dtype, kv, most, together)
-
-
-def deployed(
-    question: ServingQuestion, choice: ServingChoice, *, ep: int = 1, dp: int = 1, pp: int = 1
-) -> Deployment:
-    """A candidate as `gpuscope.serving` takes it, with its experts, attention or layers split, too.
-
-    Raises:
-        DoesNotFitError: the model has no room there.
-    """
-    profile = profile_of(question.engine)
-    return deploy(
-        question.model,
-        question.size,
-        choice.cluster,
-        replace(profile, max_tokens=choice.max_tokens, max_sequences=choice.max_sequences),
-        dtype=choice.dtype,
-        tp=choice.tp,
-        replicas=choice.replicas,
-        cache_bytes=1.0 if choice.kv_dtype.startswith("fp8") else 2.0,
-        ep=ep,
-        dp=dp,
-        pp=pp,
-    )
-
-
 def scored(
     question: ServingQuestion, choice: ServingChoice, found: Deployment | None = None
 ) -> Offered:
-    """By a steady iteration, of another deployment where one is given: mean latencies, and what it
-    could serve at most."""
+    """By a steady iteration: mean latencies, and what it could serve at most.
+
+    Args:
+        question: what is asked.
+        choice: the candidate.
+        found: the same deployed, where it is known.
+    """
     found = found or deployed(question, choice)
     prompt, answer = question.prompt, question.answer
     full = at_concurrency(found, prompt, answer, 4.0 * choice.max_sequences)
     own = question.rate_per_s / choice.replicas
     headroom = full.tokens_per_s / answer / own
+    if choice.prefill:
+        headroom = min(headroom, prompts_per_s(found, prompt) / question.rate_per_s)
     steady = at_rate(found, prompt, answer, own) or full
     return Offered(
         choice=choice,
@@ -323,16 +280,13 @@ def scored(
     )
 
 
-def simulated(question: ServingQuestion, each: Offered, found: Deployment | None = None) -> Offered:
-    """The same request by request, of another deployment where one is given: what nine in ten of
-    them get. Of stages what they serve at most is simulated, too: several batches are under way."""
-    found = found or deployed(question, each.choice)
+def simulated(question: ServingQuestion, each: Offered) -> Offered:
+    """The same request by request: what nine in ten of them get."""
+    found = deployed(question, each.choice)
     (load,) = load_of(
         "poisson", rate=question.rate_per_s, concurrency=(), input=str(question.prompt),
         output=str(question.answer), requests=REQUESTS, seed=0,
     )  # fmt: skip
-    if found.pp > 1:
-        each = replace(each, headroom=capacity_per_s(found, load) / question.rate_per_s)
     told = metrics(serve_requests(found, load))
     tpot_s, ttft_s = told.tpot.p90_s or each.tpot_s, told.ttft.p90_s or each.ttft_s
     steady = Steady(0.0, tpot_s, ttft_s, 0.0)
@@ -381,7 +335,8 @@ def order_of(question: ServingQuestion, each: Offered) -> tuple[object, ...]:
         choice.max_sequences != profile.max_sequences
     )
     return (
-        not sure, *cost, choice.cluster.n_devices, -round(each.feasible, 2), other, choice.words,
+        not sure, *cost, choice.cluster.n_devices, -round(each.feasible, 2), choice.kinds, other,
+        choice.words,
     )  # fmt: skip
 
 
@@ -390,7 +345,7 @@ def _each_layout_first(offered: Sequence[Offered]) -> list[Offered]:
     first: dict[object, Offered] = {}
     for each in offered:
         choice = each.choice
-        layout = choice.cluster.name, choice.tp, choice.dtype, choice.kv_dtype
+        layout = replace(choice, max_tokens=0, max_sequences=0)
         first.setdefault(layout, each)
     heads = list(first.values())
     return heads + [each for each in offered if each not in heads]

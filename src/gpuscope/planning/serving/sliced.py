@@ -20,15 +20,10 @@ from gpuscope.hardware.cluster import build_cluster
 from gpuscope.hardware.shares import shares_of
 from gpuscope.hardware.slices import Profile, profiles_of
 from gpuscope.planning.question import counts_of
-from gpuscope.planning.serving.search import (
-    deployed,
-    feasible,
-    question_of_serving,
-    scored,
-    simulated,
-)
+from gpuscope.planning.serving.search import feasible, question_of_serving, scored, simulated
 from gpuscope.planning.serving.slice_layouts import Counts, laid, least_sets, together
 from gpuscope.planning.serving.sliced_types import WHOLE, Placed, SlicedPlan, SlicedQuestion, Way
+from gpuscope.planning.serving.space import deployed
 from gpuscope.planning.serving.steady import ERROR, at_concurrency, at_rate
 from gpuscope.planning.serving.types import Offered, ServingChoice, ServingQuestion
 from gpuscope.serving.engine import engine as profile_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuscope.document.printable import short_repr
 from gpuscope.document.text import Text
@@ -72,6 +72,10 @@ class ServingChoice:
         tp, replicas: how they are used.
         dtype, kv_dtype: of the weights, and of keys and values.
         max_tokens, max_sequences: of an iteration.
+        splits: how else a replica's devices share the model, by name ("pp", "ep", "dp":
+            `gpuscope.planning.serving.splits`), in the order of names; what is 1 is left out.
+        prefill: replicas beside the others, as large, that only work on prompts; 0: every replica
+            works on prompts and answers.
     """
 
     cluster: Cluster
@@ -81,6 +85,8 @@ class ServingChoice:
     kv_dtype: str
     max_tokens: int
     max_sequences: int
+    splits: tuple[tuple[str, int], ...] = ()
+    prefill: int = 0
 
     def __repr__(self) -> str:
         return short_repr(self, f"{self.cluster.name}: {self.words}")
@@ -89,11 +95,50 @@ class ServingChoice:
     def words(self) -> str:
         """As on a command line: "tp 2, replicas 2, fp8, max-tokens 8192, max-sequences 256"."""
         parts = [f"tp {self.tp}"] if self.tp > 1 else []
+        parts += [f"{name} {value}" for name, value in self.splits]
         parts += [f"replicas {self.replicas}"] if self.replicas > 1 else []
+        parts += [f"prefill {self.prefill}"] if self.prefill else []
         parts.append(self.dtype)
         parts += [f"kv {self.kv_dtype}"] if self.kv_dtype != "bfloat16" else []
         parts += [f"max-tokens {self.max_tokens}", f"max-sequences {self.max_sequences}"]
         return ", ".join(parts)
+
+    @property
+    def kinds(self) -> int:
+        """Of parallelism, beside replicas."""
+        return (self.tp > 1) + len(self.splits) + (self.prefill > 0)
+
+    @property
+    def of_a_replica(self) -> int:
+        """Devices of a replica."""
+        from gpuscope.planning.serving.splits import SPLITS
+
+        devices = self.tp
+        for name, value in self.splits:
+            devices *= value if SPLITS.get(name).multiplies else 1
+        return devices
+
+    @property
+    def needed(self) -> int:
+        """Devices of all replicas."""
+        return self.of_a_replica * (self.replicas + self.prefill)
+
+    def value(self, name: str) -> int:
+        """Of a way to share the model; 1 where it is not taken."""
+        return dict(self.splits).get(name, 1)
+
+    def split(self, name: str, value: int) -> ServingChoice:
+        """The same with another value of a way to share the model; replicas stay as they are."""
+        others = {key: known for key, known in self.splits if key != name}
+        made = {**others, name: value} if value != 1 else others
+        return replace(self, splits=tuple(sorted(made.items())))
+
+    def filled(self) -> ServingChoice | None:
+        """The same with as many replicas for answers as its devices hold beside those for prompts;
+        None where they do not come out even, or none is left."""
+        replicas, rest = divmod(self.cluster.n_devices, self.of_a_replica)
+        left = replicas - self.prefill
+        return None if rest or left < 1 else replace(self, replicas=left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +215,7 @@ class ServingPlan:
 
         Raises:
             UnknownNameError: no such framework.
+            UnsupportedError: it cannot start the best.
             DoesNotFitError: none can keep up.
         """
         from gpuscope.planning.serving.launch import launch_line
@@ -179,4 +225,6 @@ class ServingPlan:
             raise DoesNotFitError(
                 Text("None of these can serve that many requests: ask for more devices.")
             )
-        return launch_line(self.question.model, taken.choice, framework)
+        return launch_line(
+            self.question.model, taken.choice, framework, self.question.size.experts is not None
+        )
