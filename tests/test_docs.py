@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,13 +80,18 @@ def _commands(page: Path) -> list[list[str]]:
     return [each[each.index("gpuscope") + 1 :] for each in words if "gpuscope" in each]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_name_existing_verbs_and_options(page: Path) -> None:
+@cache
+def _verbs() -> dict[str, Any]:
     from typer.main import get_command
 
     from gpuscope.cli.app import app
 
-    verbs = get_command(app).commands  # type: ignore[attr-defined]
+    return get_command(app).commands  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_name_existing_verbs_and_options(page: Path) -> None:
+    verbs = _verbs()
     for verb, *words in _commands(page):
         if verb == "profile":  # what follows the script is the script's own
             scripts = [at for at, word in enumerate(words) if word.endswith(".py")]
