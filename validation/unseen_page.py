@@ -1,4 +1,4 @@
-"""Tables of docs/accuracy.md on the programs of `unseen.py`: sums of both sets, rows of the second."""
+"""Tables of docs/accuracy.md on the programs of `unseen.py`: sums of each set, rows of all but the first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIRST = (
     ("H100, energy, device-bound", "h100", "energy_j", False),
     ("H100, energy, host-bound", "h100", "energy_j", True),
 )
-SECOND = (
+LATER = (
     ("H200, step, device-bound", "h200", "step_s", False),
     ("H200, step, host-bound", "h200", "step_s", True),
     ("H200, device time", "h200", "device_s", None),
@@ -99,13 +99,13 @@ def _row(row: Row) -> str:
 
 def write(found: list[Row]) -> None:
     """Write the tables into both pages."""
-    first = [r for r in found if r["set"] == "first"]
-    second = [r for r in found if r["set"] == "second"]
     rule = "|---|---|---:|---:|---:|---:|---:|"
-    for page, head in SUMS.items():
-        splice(DOCS / page, "unseen", "\n".join((head, rule, *sums(first, FIRST))), False)
-        if second:
-            text = "\n".join((head, rule, *sums(second, SECOND)))
-            splice(DOCS / page, "unseen-second", text, False)
-            rows = (ROWS[page], "|---|" + "---:|" * 9, *each(second))
-            splice(DOCS / page, "unseen-each", "\n".join(rows), False)
+    for name, groups in (("first", FIRST), ("second", LATER), ("third", LATER)):
+        rows = [r for r in found if r["set"] == name]
+        suffix = "" if name == "first" else f"-{name}"
+        for page, head in SUMS.items() if rows else ():
+            text = "\n".join((head, rule, *sums(rows, groups)))
+            splice(DOCS / page, f"unseen{suffix}", text, False)
+            if suffix:
+                text = "\n".join((ROWS[page], "|---|" + "---:|" * 9, *each(rows)))
+                splice(DOCS / page, f"unseen{suffix}-each", text, False)
