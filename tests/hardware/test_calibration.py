@@ -285,3 +285,11 @@ def test_graphics_dies_of_other_generations_share_the_path_to_the_l2(with_graphi
     assert found.value("matmul.bf16.floor_s") == 8e-7
     assert found.value("matmul.bf16.efficiency_max") == 0.8
     assert found.origin("matmul.bf16.floor_s") == "estimated"
+
+
+def test_a_card_held_by_its_power_lends_its_lanes_to_none_with_more() -> None:
+    """An L4's 72 W say nothing of other dies of its generation; what it has itself stays."""
+    held = calibration_for(device("nvidia-l4")).value("matmul.fp32.efficiency")
+    assert held < 0.5
+    for name in ("nvidia-l40s", "nvidia-l20", "nvidia-rtx-3090", "nvidia-rtx-4090"):
+        assert calibration_for(device(name)).value("matmul.fp32.efficiency") > 0.8, name

@@ -416,7 +416,11 @@ def _relatives(device: Device, found: Mapping[str, Calibration]) -> list[Calibra
     partial = [d for d in others if not found[d.id].names("host")]
     alike = [d for d in partial if d.vendor == device.vendor and _graphics(d) == _graphics(device)]
     near = [d for d in alike if _distance(device, d) is Distance.SAME_GENERATION]
-    lenders = [_lent(found[d.id], device.id, Distance.SAME_GENERATION) for d in near]
+    lenders = [
+        _without_lanes(lent) if _held(found[d.id]) and _more_power(device, d) else lent
+        for d in near
+        for lent in [_lent(found[d.id], device.id, Distance.SAME_GENERATION)]
+    ]
     if not near and _graphics(device):
         lenders += [_of_the_die(found[d.id], device.id) for d in alike]
 
@@ -434,6 +438,29 @@ def _of_the_die(found: Calibration, device_id: str) -> Calibration:
     """What one of a vendor's graphics dies lends to another of any generation."""
     lent = _lent(found, device_id, Distance.SAME_VENDOR)
     return replace(lent, entries=tuple(e for e in lent.entries if e[0].endswith(_OF_THE_DIE)))
+
+
+def _held(found: Calibration) -> bool:
+    """Whether products on a card's vector lanes slow down as they last: by its power."""
+    return any(name == f"{_LANES}throttle" and each.value > 0.05 for name, each in found.entries)
+
+
+def _more_power(device: Device, other: Device) -> bool:
+    """Whether a device has far more watts a float32 FLOP than another.
+
+    An L4's 72 W hold its vector lanes below their clock, at 0.4 of their peak (NeuSight's
+    measurements); of the other dies of its generation, with 1.4 to 4 times as much, that says
+    nothing. Where the watts or the rate are not known, nothing is held against the other.
+    """
+    mine, its = (
+        d.tdp_w / rate if d.tdp_w and (rate := dict(d.peaks).get("fp32")) else None
+        for d in (device, other)
+    )
+    return mine is not None and its is not None and mine > 1.25 * its
+
+
+def _without_lanes(lent: Calibration) -> Calibration:
+    return replace(lent, entries=tuple(e for e in lent.entries if not e[0].startswith(_LANES)))
 
 
 def _graphics(device: Device) -> bool:
