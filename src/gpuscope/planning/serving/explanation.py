@@ -186,10 +186,12 @@ def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
         Column(Text("a million tokens"), "USD"),
         Column(Text("energy a token"), "J"),
     )
+    named = [each.choice.words.split(", ") for each in rows]
+    alike = [part for part in named[0] if all(part in parts for parts in named)] if rows[1:] else []
     cells: list[tuple[Cell, ...]] = [
         (
             each.choice.cluster.name,
-            each.choice.words,
+            ", ".join(part for part in parts if part not in alike) or "tp 1",
             each.ttft_s,
             each.tpot_s,
             each.scored_tpot_s,
@@ -198,10 +200,15 @@ def _table(plan: ServingPlan, rows: Sequence[Offered]) -> Table:
             each.usd_per_million,
             each.energy_per_token_j,
         )
-        for each in rows
+        for each, parts in zip(rows, named, strict=True)
     ]
     chosen = tuple(n for n, each in enumerate(rows) if each is plan.best)
     note = Text("Can serve: requests a second at most, of those that come.")
+    if alike:
+        note = Text(
+            "Can serve: requests a second at most, of those that come. In every row: {alike}.",
+            alike=", ".join(alike),
+        )
     return Table(Text("The cheapest first"), columns, tuple(cells), chosen, note=note)
 
 
