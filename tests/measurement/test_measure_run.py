@@ -92,11 +92,11 @@ def test_the_step_count_of_each_operator(run: gs.Run) -> None:
 
 
 def test_agrees_with_a_bare_loop() -> None:
-    """Taking turns with a plain loop: the same step time, up to this machine's noise.
+    """Taking turns with a plain loop: the same step time, up to what a busy machine blurs.
 
     A block has ten steps: with four, the statistics between blocks alone were 8 % of so short ones.
-    Other programs only ever make a turn longer, so the least of each counts; on a busy machine it
-    takes more turns until each has had an undisturbed one.
+    Other programs only ever make a turn longer, so the least of each counts. The bound tells steps
+    counted twice or left out; what measuring costs is timed by benchmarks/measure_overhead.py.
     """
     import time
 
@@ -114,10 +114,10 @@ def test_agrees_with_a_bare_loop() -> None:
         blocks = (time.process_time() - start) / (len(found.means_s) * found.steps_per_block)
         plain.append(bare)
         measured.append(blocks)
-        if turn >= 6 and min(measured) < 1.10 * min(plain):
+        if turn >= 6 and min(measured) < 1.1 * min(plain):
             break
-    # Processor time, so that other programs count less; benchmarks/measure_overhead.py is exact.
-    assert min(measured) < 1.10 * min(plain)
+    # Processor time, so that other programs count less.
+    assert 0.7 * min(plain) < min(measured) < 1.4 * min(plain)
 
 
 def test_saved_and_loaded(run: gs.Run, tmp_path: Path) -> None:
