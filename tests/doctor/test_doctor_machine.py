@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
@@ -56,18 +56,24 @@ def test_a_command_that_hangs_is_ended() -> None:
     assert not answer.ok
 
 
-def test_probes_started_ahead_run_at_the_same_time(monkeypatch) -> None:
+def test_probes_started_ahead_run_at_the_same_time(monkeypatch, tmp_path: Path) -> None:
+    """Each waits until all three have begun: one after the other, none would ever end."""
+
     def words(name: str) -> tuple[str, ...]:
-        code = f"import time, json; time.sleep(1.0); print(json.dumps({{'name': '{name}'}}))"
+        code = (
+            "import json, pathlib, time\n"
+            f"here = pathlib.Path({str(tmp_path)!r})\n"
+            f"(here / {name!r}).touch()\n"
+            "until = time.monotonic() + 30\n"
+            "while len(list(here.iterdir())) < 3 and time.monotonic() < until: time.sleep(0.01)\n"
+            f"print(json.dumps({{'name': {name!r}, 'begun': len(list(here.iterdir()))}}))"
+        )
         return (sys.executable, "-c", code)
 
     monkeypatch.setattr("gpuscope.doctor.machine._probe_words", words)
     machine = LiveMachine({})
-    begin = time.perf_counter()
     machine.ask_ahead("a", "b", "c")
-    assert time.perf_counter() - begin < 0.5
-    assert [machine.probe(name) for name in "abc"] == [{"name": name} for name in "abc"]
-    assert time.perf_counter() - begin < 2.5  # one after the other would take more than 3 s
+    assert [machine.probe(name) for name in "abc"] == [{"name": name, "begun": 3} for name in "abc"]
 
 
 @pytest.mark.parametrize(

