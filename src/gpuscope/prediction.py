@@ -161,7 +161,7 @@ def predict_job(
         HangError: the ranks would wait for each other for ever.
     """
     # What plays several ranks: one device's step needs none of it.
-    from gpuscope.timeline.pipeline_fold import ranks_anew
+    from gpuscope.timeline.pipeline_anew import ranks_anew
     from gpuscope.timeline.rank_walk import build_job
     from gpuscope.timeline.simulate_ranks import simulate_ranks
     from gpuscope.timeline.uncertainty_ranks import job_time_interval

@@ -16,7 +16,8 @@ from gpuscope.program.pipeline.job_programs import PipelineBlocks
 from gpuscope.program.pipeline.orders import SPLIT, PipelineShape, bubble_fraction
 from gpuscope.program.types import Program
 from gpuscope.timeline import simulate_memory
-from gpuscope.timeline.pipeline_fold import fold_ranks, ranks_anew
+from gpuscope.timeline.pipeline_anew import ranks_anew
+from gpuscope.timeline.pipeline_fold import fold_ranks
 from gpuscope.timeline.simulate_ranks import simulate_ranks
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "program" / "pipeline"))

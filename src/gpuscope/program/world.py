@@ -95,7 +95,7 @@ class RankPrograms:
             Together they are all ranks of the job.
         pipeline: where the programs would be too long, the stages that they are made of: each pass
             of a microbatch is then one operator in `programs`, without work of its own, and
-            `gpuscope.timeline.pipeline_fold.ranks_anew` costs them. None elsewhere.
+            `gpuscope.timeline.pipeline_anew.ranks_anew` costs them. None elsewhere.
     """
 
     programs: tuple[Program, ...]

@@ -16,21 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuscope.cost.anew import Made, costed_anew
-from gpuscope.cost.engine import cost_program
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel, larger_limiter
 from gpuscope.document.text import Text
-from gpuscope.hardware import Calibration, Cluster, Device
-from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks, read_blocks
+from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks
 from gpuscope.program.pipeline.bundles import BEGIN, END, PART, Part, bundled
 from gpuscope.program.pipeline.job_programs import PipelineBlocks
 from gpuscope.program.types import Op, Program
-from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.intervals import merge, subtraction
 from gpuscope.timeline.schedule import Schedule, build_schedule
 from gpuscope.timeline.walk import Floats, Walk, walk_steps
@@ -38,7 +33,7 @@ from gpuscope.timeline.walk import Floats, Walk, walk_steps
 if TYPE_CHECKING:
     from gpuscope.timeline.types import Ints
 
-__all__ = ["FoldedStage", "cost_folded", "fold_ranks", "fold_stage", "ranks_anew"]
+__all__ = ["FoldedStage", "composed_ranks", "cost_folded", "fold_ranks", "fold_stage", "starts_of"]
 
 _TICK_S = 1e-12
 """Resolution in which lengths of overlapping tasks are summed up."""
@@ -61,55 +56,6 @@ class FoldedStage:
     starts_s: Mapping[str, float]
 
 
-def ranks_anew(
-    programs: RankPrograms,
-    device: Device,
-    constants: Calibration,
-    cluster: Cluster | None = None,
-    *,
-    strict: bool = False,
-) -> list[Made]:
-    """Cost every distinct rank of a job, as `costed_anew` does; long pipelines by their blocks.
-
-    Args:
-        programs: as captured.
-        device, constants, cluster, strict: as `costed_anew` takes them.
-
-    Raises:
-        UnsupportedError, CaptureError: as there.
-    """
-
-    def anew(program: Program) -> Made:
-        return costed_anew(program, device, constants, cluster, strict=strict)
-
-    pipeline = programs.pipeline
-    if pipeline is None:
-        return [anew(program) for program in programs.programs]
-    made: dict[int, Made] = {}
-    stages: dict[int, StageBlocks] = {}
-    for number, blocks in pipeline.stages.items():
-        if id(blocks) not in made:
-            made[id(blocks)] = anew(blocks.program)
-            stages[number] = read_blocks(made[id(blocks)].program)
-        else:
-            stages[number] = stages[next(n for n in stages if pipeline.stages[n] is blocks)]
-    known = {id(stages[n].program): made[id(b)] for n, b in pipeline.stages.items()}
-    prepared = replace(pipeline, stages=stages)
-
-    def cost(program: Program, limited: bool) -> CostedProgram:
-        found = known.get(id(program))
-        if found is None:  # a composed rank: only its transfers are costed here
-            return cost_program(program, device, constants, strict=strict, cluster=cluster)
-        return found.costed if limited else found.alone
-
-    ranks = zip(
-        fold_ranks(prepared, partial(cost, limited=False)),
-        fold_ranks(prepared, partial(cost, limited=True)),
-        strict=True,
-    )
-    return [Made(limited.program, alone, limited) for alone, limited in ranks]
-
-
 def fold_ranks(
     pipeline: PipelineBlocks, cost: Callable[[Program], CostedProgram]
 ) -> tuple[CostedProgram, ...]:
@@ -122,15 +68,29 @@ def fold_ranks(
         pipeline: the captured stages.
         cost: costs a program for the device (`cost_program`, limits of power included).
     """
+    folded: dict[int, FoldedStage] = {}
+    for blocks in pipeline.stages.values():
+        if id(blocks) not in folded:
+            name, starts_s = f"stage{len(folded)}", starts_of(blocks, cost)
+            folded[id(blocks)] = fold_stage(blocks, cost(blocks.program), name, starts_s)
+    return composed_ranks(pipeline, folded, cost)
+
+
+def composed_ranks(
+    pipeline: PipelineBlocks,
+    folded: Mapping[int, FoldedStage],
+    cost: Callable[[Program], CostedProgram],
+) -> tuple[CostedProgram, ...]:
+    """Every rank of a pipeline, composed of folded stages and costed.
+
+    Args:
+        pipeline: the captured stages.
+        folded: by the identity of a stage's blocks.
+        cost: costs what ranks send and receive.
+    """
     from gpuscope.program.capture import without_garbage_collection
 
-    folded: dict[int, FoldedStage] = {}
     with without_garbage_collection():
-        for blocks in pipeline.stages.values():
-            if id(blocks) not in folded:
-                name = f"stage{len(folded)}"
-                costed = cost(blocks.program)
-                folded[id(blocks)] = fold_stage(blocks, costed, name, _starts_s(blocks, cost))
         few = replace(
             pipeline, stages={n: folded[id(b)].blocks for n, b in pipeline.stages.items()}
         )
@@ -138,7 +98,7 @@ def fold_ranks(
         return tuple(cost_folded(cost(program), stages) for program in few.programs().programs)
 
 
-def _starts_s(blocks: StageBlocks, cost: Callable[[Program], CostedProgram]) -> dict[str, float]:
+def starts_of(blocks: StageBlocks, cost: Callable[[Program], CostedProgram]) -> dict[str, float]:
     """What the host pays when a step comes to each phase (`HostModel`): the first of two equal
     operators costs that much more than the second."""
     found: dict[str, float] = {}

@@ -14,7 +14,7 @@ from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
 from gpuscope.program.types import Category
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.contention import DeviceOverlap
-from gpuscope.timeline.pipeline_fold import ranks_anew
+from gpuscope.timeline.pipeline_anew import ranks_anew
 from gpuscope.timeline.rank_walk import build_job
 from gpuscope.timeline.recost import STEPS, average_w, peak_memory, work_of
 from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
@@ -112,12 +112,13 @@ def recost_ranks(
     made = ranks_anew(programs, device, constants, cluster)
     overlap = DeviceOverlap.of(device, constants)
     job = build_job([each.costed for each in made], programs.members)
-    walks, _ = contended_walks(job, STEPS, paces, overlap)
+    walked = contended_walks(job, STEPS, paces, overlap)
+    walks = walked[0]
     waited_s = job_period_s(walks) * waiting
     step_s = job_period_s(walks) + waited_s
     low_s = high_s = None
     if interval:
-        low, high = job_time_interval(job, STEPS, paces=paces, overlap=overlap, skew_s=skew_s)
+        low, high = job_time_interval(job, STEPS, skew_s=skew_s, done=walked)
         low_s, high_s = low + waited_s, high + waited_s
     ranks = []
     for each, members in zip(made, programs.members, strict=True):

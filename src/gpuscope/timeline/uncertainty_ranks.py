@@ -8,7 +8,7 @@ from gpuscope.timeline.contention import Overlap
 from gpuscope.timeline.rank_walk import Job, walk_job
 from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
 from gpuscope.timeline.uncertainty import Source, interval_around, paced, sources_of
-from gpuscope.timeline.walk import Pace
+from gpuscope.timeline.walk import Pace, Walk
 
 
 def job_time_interval(
@@ -18,6 +18,7 @@ def job_time_interval(
     paces: Sequence[Pace] = (),
     overlap: Overlap | None = None,
     skew_s: tuple[float, float] = (0.0, 0.0),
+    done: tuple[Sequence[Walk], Sequence[Pace]] | None = None,
 ) -> tuple[float, float]:
     """80 % interval (low_s, high_s) of a job's steady step time; contains the point estimate.
 
@@ -26,12 +27,13 @@ def job_time_interval(
         steps, paces, overlap: as `simulate_ranks` takes them.
         skew_s: how much less and how much more than in `paces` waiting for the last rank may cost
             a step (`cost.skew.waiting`), both 0 or more.
+        done: what `contended_walks` gave for the same; None: it is walked here.
 
     Raises:
         InvalidValueError: `steps` is less than 1.
         HangError: the ranks would wait for each other for ever.
     """
-    walks, base = contended_walks(job, steps, paces, overlap)
+    walks, base = done or contended_walks(job, steps, paces, overlap)
 
     def period_s(source: Source, upwards: bool) -> float:
         other = [

@@ -48,7 +48,7 @@ from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.types import Op, Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.contention import DeviceOverlap
-from gpuscope.timeline.pipeline_fold import ranks_anew
+from gpuscope.timeline.pipeline_anew import ranks_anew
 from gpuscope.timeline.rank_walk import Job, build_job, walk_job
 from gpuscope.timeline.schedule import graphs_of
 from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
