@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
+from gpuscope.cost.added_matrix import copied, row_on_all
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.small_products import in_kernels
@@ -281,7 +282,7 @@ def _padded(work: Work, specs: Sequence[TensorSpec]) -> tuple[Kernel, ...]:
     if device.warp_size is not None or device.compiles_whole_steps or work.constants.calibrated:
         return ()
     return tuple(
-        replace(_copied(work, float(spec.nbytes), float(spec.nbytes)), name="pad_rows", note=_PAD)
+        replace(copied(work, float(spec.nbytes), float(spec.nbytes)), name="pad_rows", note=_PAD)
         for spec in specs
         if alignment_bytes(spec) < 16
     )
@@ -338,44 +339,17 @@ def _added(work: Work, a: Operand, b: Operand, used: TensorSpec | None) -> tuple
     by default on ROCm.
     """
     matrix = used is not None and len(used.shape) > 1 and used.shape[-2] > 1
+    if used is not None and not matrix and "baddbmm" in work.op.name:
+        kernels = _gemm(work, a, b, work.op.outputs[0])
+        in_place = not kernels or work.op.name.endswith("_")
+        return kernels if in_place else (row_on_all(work, used), *kernels)
     if used is not None and not matrix and work.device.vendor == "AMD":
         kernels = _gemm(work, a, b, work.op.outputs[0])
-        return (_copied(work, float(used.nbytes)), *kernels) if kernels else ()
+        return (copied(work, float(used.nbytes)), *kernels) if kernels else ()
     kernels = _gemm(work, a, b, used)
     if not kernels or not matrix or work.op.name.endswith("_"):
         return kernels
-    return (_copied(work), *kernels)
-
-
-def _copied(
-    work: Work, read_bytes: float | None = None, written_bytes: float | None = None
-) -> Kernel:
-    """What is added, copied to where the result goes: the library adds in place.
-
-    aten/src/ATen/native/cuda/Blas.cpp, `addmm_out_cuda_impl` and `bmm_out_cuda_impl`.
-    """
-    get = work.constants.value
-    size = float(work.op.outputs[0].nbytes) if written_bytes is None else written_bytes
-    read = size if read_bytes is None else read_bytes
-    memory = (read + size) / (
-        work.bandwidth * get("matmul.copy.bandwidth_efficiency") * get("bandwidth.reach")
-    )
-    seconds = get("matmul.copy.floor_s") + memory
-    return Kernel(
-        name="copy_added_matrix",
-        kind="copy",
-        op=work.op.index,
-        duration_s=seconds,
-        low_s=seconds * 0.75,
-        high_s=seconds * 1.35,
-        read_bytes=read,
-        written_bytes=size,
-        least_bytes=0.0,
-        limiter="memory",
-        memory_s=memory,
-        note=Text("the result starts as the added matrix"),
-        origin="calibrated" if work.constants.calibrated else "estimated",
-    )
+    return (copied(work), *kernels)
 
 
 @kernel_model("aten::linear")
