@@ -37,7 +37,7 @@ STARTS: Mapping[str, Mapping[str, float]] = {
     },
     "batch_norm_backward": {
         "backward.cycles": 1.2,
-        "backward.load": 1.15,
+        "backward.load": 0.6,
         "backward.base_s": 1.5e-6,
     },
     **{

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from math import ceil, prod
 
-from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, machine, reads, written
+from gpuscope.cost.bandwidth import (
+    Launch,
+    first_dtype,
+    kernel,
+    machine,
+    missed_share,
+    reads,
+    written,
+)
+from gpuscope.cost.channel_blocks import Walk, walk
 from gpuscope.cost.copy import made_contiguous
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -90,8 +99,12 @@ def _channel_walk(
     hot: float,
     out: float,
     block: int = 512,
+    way: Walk | None = None,
+    again: bool = False,
 ) -> Kernel:
-    """A block a channel that walks `values` values of it.
+    """A block a channel that walks `values` values of it, evenly or as `way` says.
+
+    `again`: and walks them a second time, from the L2 unless all blocks' data outgrow it.
 
     Constants: clocks a value where blocks share a multiprocessor (`cycles`); dependent loads a step
     of `block` values (`load`) and seconds a value (`value_s`) where a block is alone; seconds a
@@ -99,6 +112,13 @@ def _channel_walk(
     """
     get = work.constants.value
     pairs = get("normalization.batch.library.half") if _paired(work, key, values) else 1.0
+    steps = way.steps if way else ceil(values / block)
+    loads = steps * get(f"normalization.batch.{key}.load") * pairs
+    second = 0.0
+    if again:
+        m = machine(work)
+        missed = missed_share(m, (read + hot) / 2 / channels, channels, resident)
+        second = loads * (m.l2_latency_s + missed * (m.latency_s - m.l2_latency_s))
     return kernel(
         work,
         Launch(
@@ -107,14 +127,16 @@ def _channel_walk(
             read,
             hot,
             out,
-            items=values * channels,
+            items=(way.lanes if way else values) * channels,
             cycles=get(f"normalization.batch.{key}.cycles") * pairs,
             grid=channels,
             block=block,
             resident=resident,
             chain_s=get(f"normalization.batch.{key}.base_s")
-            + values * get(f"normalization.batch.{key}.value_s") * pairs,
-            loads=ceil(values / block) * get(f"normalization.batch.{key}.load") * pairs,
+            * (get("normalization.group.warp_base") if block == 32 else 1.0)
+            + values * get(f"normalization.batch.{key}.value_s") * pairs
+            + second,
+            loads=loads,
             dtype=first_dtype(work),
             family="normalization.batch",
             note=Text("one block for each of {channels} channels", channels=channels),
@@ -342,7 +364,16 @@ def batch_norm(work: Work) -> tuple[Kernel, ...]:
         clear = (_small(work, "fill"),) * _shared(spec)
         return *clear, stats, _small(work, "batch_norm_update"), apply
     stats = _channel_walk(
-        work, "batch_norm_statistics", "statistics", values, channels, 4, read.cold, read.hot, 0.0
+        work,
+        "batch_norm_statistics",
+        "statistics",
+        values,
+        channels,
+        4,
+        read.cold,
+        read.hot,
+        0.0,
+        way=walk(batch, pixels),
     )
     return stats, _small(work, "batch_norm_update"), apply
 
@@ -407,8 +438,15 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
             read.cold,
             read.hot + read.total,
             size,
+            way=walk(batch, pixels),
+            again=True,
         ),
     )
+
+
+_WHOLE_BLOCK = 512
+"""Values from which a block of group norm's sums has so many threads; else it is one warp
+(`kCUDABlockReduceNumThreads`, group_norm_kernel.cu)."""
 
 
 @kernel_model("aten::native_group_norm", "aten::group_norm")
@@ -431,10 +469,11 @@ def group_norm(work: Work) -> tuple[Kernel, ...]:
             "group_moments",
             float(values),
             batch * groups,
-            4,
+            4 if values >= _WHOLE_BLOCK else 32,
             cold,
             hot,
             0.0,
+            block=_WHOLE_BLOCK if values >= _WHOLE_BLOCK else 32,
         ),
         _small(work, "group_norm_factors"),
         kernel(
@@ -471,11 +510,11 @@ def group_norm_backward(work: Work) -> tuple[Kernel, ...]:
         "group_sums",
         float(pixels),
         batch * channels,
-        4 if pixels >= 512 else 32,
+        4 if pixels >= _WHOLE_BLOCK else 32,
         read.cold,
         read.hot,
         0.0,
-        block=512 if pixels >= 512 else 32,
+        block=_WHOLE_BLOCK if pixels >= _WHOLE_BLOCK else 32,
     )
     apply = kernel(
         work,
@@ -543,5 +582,6 @@ def synchronised_batch_norm(work: Work) -> tuple[Kernel, ...]:
             read.cold,
             read.hot,
             0.0,
+            way=walk(batch, pixels),
         ),
     )
