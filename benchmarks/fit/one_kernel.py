@@ -66,6 +66,12 @@ FITS: dict[str, Fit] = {
         "group_norm_sums",
         tuple(BATCH + f"group_sums.{c}" for c in ("cycles", "load", "base_s")),
     ),
+    "index_sums": Fit(
+        "index_put|index_put_add",
+        "indexing_backward",
+        "indexing_backward",
+        tuple(f"gather.accumulate.{c}_s" for c in ("end", "first", "row", "narrow", "count")),
+    ),
 }
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from math import ceil, prod
 
-from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, machine, reads, written
+from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.elementwise import elementwise
+from gpuscope.cost.index_sums import index_sums
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.sort import key_sort
@@ -239,9 +240,9 @@ def _accumulated(
 ) -> tuple[Kernel, ...]:
     """Sums by index in a fixed order: one index of all the given ones, sorted, then a warp each.
 
-    The warps of a block take four indices; each leading dimension that is not indexed repeats the
-    blocks, so that picking 351 of 27 x 27 values of 16,384 images is 1.4 million blocks
-    (`index_put_with_sort_kernel` in aten/src/ATen/native/cuda/Indexing.cu).
+    Each leading dimension that is not indexed repeats the blocks, so that picking 351 of 27 x 27
+    values of 16,384 images is 1.4 million of them (`index_put_with_sort_kernel` in
+    aten/src/ATen/native/cuda/Indexing.cu).
     """
     get = work.constants.value
     given = work.op.args.get("indices")
@@ -253,40 +254,7 @@ def _accumulated(
     slots = max(table.numel // max(tail, 1), 1)
     small = _small(work, "linear_index", get("gather.linear_index_s"))
     sort = key_sort(work, count, 8, 8, bits=max(slots - 1, 1).bit_length())
-    blocks = ceil(count / 4) * ceil(tail / 128) * images
-    waves = blocks / (machine(work).units * 16)
-    # Four loads in a row: the sorted index, its place, the gradient, the sum.
-    wave_s = get("gather.accumulate.wave_s")
-    moved = float(count * images * tail * table.itemsize)
-    # Equal indices are counted one by one, then added up: rows one by one, too, by one warp
-    # alone while the others that hold the same index end at once.
-    again = max(count * images / slots - 1.0, 0.0)
-    key = "count" if tail == 1 else "narrow"
-    if tail > _WARP:
-        far = moved > machine(work).l2_bytes / 2
-        key = "far_row" if far else "near_row"
-    wave_s += again * get(f"gather.accumulate.{key}_s")
-    if again:
-        busy = min(blocks, slots * ceil(tail / 128))
-        waves = busy / (machine(work).units * 16)
-    body = kernel(
-        work,
-        Launch(
-            "indexing_backward",
-            "gather",
-            moved,
-            0.0,
-            moved,
-            grid=max(blocks, 1),
-            block=128,
-            streaming=True,
-            chain_s=wave_s * max(waves, 1.0),
-            loads=0.0,
-            dtype=table.dtype,
-            family="gather.backward",
-            note=Text("one writer for each index"),
-        ),
-    )
+    body = index_sums(work, table, count, slots, tail, images)
     # Negative indices are wrapped, strides multiplied in, added up; then divided by the tail.
     prepared = (small,) * (3 * len(indices) + 1)
     if work.op.name.startswith("aten::index_put") or work.op.args.get("unsafe") is False:

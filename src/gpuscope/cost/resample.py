@@ -1,4 +1,4 @@
-"""Pooling, interpolation, unfolding and grid sampling of images.
+"""Interpolation, unfolding and grid sampling of images (pooling: see `pooling`).
 
 One thread an output (forward) or an input (backward) element; index arithmetic and the window's
 loads set the time rather than memory.
@@ -8,24 +8,19 @@ from __future__ import annotations
 
 from math import ceil, prod
 
-from gpuscope.cost.bandwidth import Launch, kernel, reads, written
+from gpuscope.cost.bandwidth import (
+    SECTOR_BYTES,
+    Launch,
+    kernel,
+    machine,
+    missed_share,
+    reads,
+    written,
+)
 from gpuscope.cost.copy import copy_kernel, fill_kernel
-from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
-
-
-def _window(work: Work, large: TensorSpec, small: TensorSpec) -> float:
-    """Elements of the pooling window; from the sizes' ratio where no kernel size is given."""
-    size = work.op.args.get("kernel_size")
-    if isinstance(size, int):
-        return float(size ** max(len(large.shape) - 2, 1))
-    if isinstance(size, (tuple, list)) and size:
-        known = [int(s) for s in size if isinstance(s, int)]
-        dims = max(len(large.shape) - 2, 1)
-        return float(prod(known) if len(known) > 1 else known[0] ** dims)
-    return max(large.numel / max(small.numel, 1), 1.0)
 
 
 def _pixelwise(
@@ -54,85 +49,6 @@ def _pixelwise(
             family=f"copy.{key}",
         ),
     )
-
-
-@kernel_model(
-    "aten::max_pool2d_with_indices",
-    "aten::max_pool3d_with_indices",
-    "aten::max_pool2d",
-    "aten::avg_pool2d",
-    "aten::avg_pool3d",
-    "aten::avg_pool1d",
-    "aten::max_pool1d",
-    "aten::max_pool1d_with_indices",
-    "aten::fractional_max_pool2d",
-)
-def pool(work: Work) -> tuple[Kernel, ...]:
-    """Each output reduces its window."""
-    if not work.outputs or not work.outputs[0].numel:
-        return ()
-    spec, out = work.op.inputs[0], work.outputs[0]
-    each = work.constants.value("copy.pool.window_cycles")
-    cycles = each * _window(work, spec, out)
-    name = work.op.name.rpartition("::")[2]
-    return (_pixelwise(work, name, "pool", out.numel, cycles, spec.dtype, spec.is_channels_last),)
-
-
-@kernel_model(
-    "aten::max_pool2d_with_indices_backward",
-    "aten::max_pool3d_with_indices_backward",
-    "aten::avg_pool2d_backward",
-    "aten::avg_pool3d_backward",
-)
-def pool_backward(work: Work) -> tuple[Kernel, ...]:
-    """Each input collects the gradients of the windows that it is in."""
-    if not work.outputs or not work.outputs[0].numel:
-        return ()
-    out, grad = work.outputs[0], work.op.inputs[0]
-    visits = max(1.0, _window(work, out, grad) * grad.numel / out.numel)
-    cycles = work.constants.value("copy.pool_backward.visit_cycles") * visits
-    name = work.op.name.rpartition("::")[2]
-    body = _pixelwise(
-        work, name, "pool_backward", out.numel, cycles, out.dtype, out.is_channels_last
-    )
-    return (fill_kernel(work, out), body) if "max" in name else (body,)
-
-
-@kernel_model(
-    "aten::_adaptive_avg_pool2d",
-    "aten::_adaptive_avg_pool3d",
-    "aten::adaptive_avg_pool2d",
-    "aten::adaptive_avg_pool1d",
-    "aten::adaptive_max_pool2d",
-    "aten::adaptive_max_pool3d",
-    "aten::adaptive_max_pool1d",
-)
-def adaptive_pool(work: Work) -> tuple[Kernel, ...]:
-    """Pooling to a given size; to one pixel it is a mean over the pixels."""
-    if not work.outputs or not work.outputs[0].numel:
-        return ()
-    spec, out = work.op.inputs[0], work.outputs[0]
-    rank = len(spec.shape)
-    if prod(out.shape[2:]) == 1 and rank >= 4 and "max" not in work.op.name:
-        return reduce_kernels(
-            work, spec, tuple(range(2, rank)), name="mean", out_bytes=written(work)
-        )
-    return pool(work)
-
-
-@kernel_model(
-    "aten::_adaptive_avg_pool2d_backward",
-    "aten::_adaptive_avg_pool3d_backward",
-    "aten::adaptive_max_pool2d_backward",
-    "aten::adaptive_max_pool3d_backward",
-)
-def adaptive_pool_backward(work: Work) -> tuple[Kernel, ...]:
-    """The gradient spread over each pooled region."""
-    if not work.outputs or not work.outputs[0].numel:
-        return ()
-    out = work.outputs[0]
-    name = work.op.name.rpartition("::")[2].lstrip("_")
-    return (_pixelwise(work, name, "pool_backward", out.numel, 1.0, out.dtype, False),)
 
 
 def _method(name: str) -> str:
@@ -182,11 +98,15 @@ def _bilinear(work: Work, out: TensorSpec) -> Kernel:
 
     `upsample_bilinear2d_out_frame` (ATen/native/cuda/UpSampleBilinear2d.cu) has 1,024 threads a
     block and as many threads as one plane has pixels, so that few pixels in many planes leave the
-    device idle: 0.17 us a plane on an H200, whatever its size
-    (validation/recordings/h200/harvest.jsonl.gz).
+    device idle. What is stored may be what is loaded next, as far as the compiler knows, so each
+    plane waits for its loads: a trip to the L2, or to memory where the data outgrow it, for every
+    sector that no plane before has brought (planes of one pixel share it).
     """
-    get, read = work.constants.value, reads(work)
-    planes = prod(out.shape[:2])
+    get, read, m = work.constants.value, reads(work), machine(work)
+    planes, pixels = prod(out.shape[:2]), prod(out.shape[2:])
+    far = 1.0 if read.cold else missed_share(m, read.total + written(work), 1, 1)
+    latency = m.l2_latency_s + far * (m.latency_s - m.l2_latency_s)
+    fresh = min(1.0, read.total / planes / SECTOR_BYTES)
     return kernel(
         work,
         Launch(
@@ -197,9 +117,11 @@ def _bilinear(work: Work, out: TensorSpec) -> Kernel:
             written(work),
             items=out.numel,
             cycles=get("copy.interpolate.plane_cycles"),
-            grid=ceil(prod(out.shape[2:]) / 1024),
+            grid=ceil(pixels / 1024),
             block=1024,
-            chain_s=get("copy.pixel.base_s") + planes * get("copy.interpolate.plane_s"),
+            chain_s=get("copy.pixel.base_s")
+            + planes
+            * (get("copy.interpolate.plane_s") + fresh * get("copy.interpolate.load") * latency),
             dtype=out.dtype,
             family="copy.interpolate",
         ),
