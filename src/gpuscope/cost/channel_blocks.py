@@ -1,9 +1,9 @@
 """How ATen's own kernels of batch norm walk one channel, channels first.
 
-A block of 512 threads has one channel: as many threads across as an image has pixels, rounded up to a
-power of two and 512 at most, the rest along the images (`getNumThreads`, `reduce` in
-ATen/native/cuda/Normalization.cuh). So 576 pixels cost two steps an image, the second almost empty, and
-144 cost as much as 256.
+A block of 512 threads has one channel: as many threads across as an image has pixels, rounded up to
+a power of two and 512 at most, the rest along the images (`getNumThreads`, `reduce` in
+ATen/native/cuda/Normalization.cuh). So 576 pixels cost two steps an image, the second almost empty,
+and 144 cost as much as 256.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Pooling of images and its gradients: one thread an output (forward) or an input (backward).
 
-Bound by instructions, not by bytes: each thread first finds out where it is, by four or five divisions
-(of 64-bit numbers in average pooling), then goes through its window, one load after the other
-(ATen/native/cuda/AveragePool2d.cu, DilatedMaxPool2d.cu). So the time is a part for each element and a
-part for each visit of a window, whatever the dtype; the first is most of it.
+Bound by instructions, not by bytes: each thread first finds out where it is, by four or five
+divisions (of 64-bit numbers in average pooling), then goes through its window, one load after the
+other (ATen/native/cuda/AveragePool2d.cu, DilatedMaxPool2d.cu). So the time is a part for each
+element and a part for each visit of a window, whatever the dtype; the first is most of it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
 _PLANE_THREADS = (32, 8)
-"""Threads along a row and along a column of an adaptively pooled plane (AdaptiveAveragePooling.cu)."""
+"""Along a row and a column of an adaptively pooled plane (AdaptiveAveragePooling.cu)."""
 
 
 def _sizes(work: Work, name: str, dims: int) -> tuple[int, ...]:
-    """An argument that is one number for all dimensions or one for each; empty if it is not given."""
+    """An argument, one number for each dimension; empty if it is not given."""
     given = work.op.args.get(name)
     if isinstance(given, int):
         return (given,) * dims
@@ -34,7 +34,7 @@ def _sizes(work: Work, name: str, dims: int) -> tuple[int, ...]:
 
 
 def _window(work: Work, large: TensorSpec, small: TensorSpec) -> float:
-    """Elements of a window inside the image; from the sizes' ratio where no kernel size is given."""
+    """Elements of a window inside the image; without a kernel size the sizes' ratio."""
     dims = max(len(large.shape) - 2, 1)
     taps = _sizes(work, "kernel_size", dims)
     if len(taps) == dims:
