@@ -35,7 +35,7 @@ class Registry(Generic[Item]):
         package: full name of the folder whose files register themselves.
         list_command: what to type to see all names, for the error of an unknown one.
         apart: how names begin that only files of some beginning hold, by that beginning: looking
-            up another name leaves these files alone.
+            up another name leaves these files alone, one of theirs loads these alone.
     """
 
     def __init__(
@@ -81,10 +81,11 @@ class Registry(Generic[Item]):
     def find(self, name: str) -> Item | None:
         """Return the item of that name; None where there is none."""
         if name not in self._items and not self._loaded:
-            if any(name.startswith(begins) for begins in self._apart.values()):
-                self.load()
-            else:
-                self._load_most()
+            self._load_most()
+            holders = tuple(file for file, begins in self._apart.items() if name.startswith(begins))
+            for file in self._files() if holders else ():
+                if file.startswith(holders):
+                    importlib.import_module(f"{self.package}.{file}")
         return self._items.get(name)
 
     def load_namesakes(self, name: str) -> None:

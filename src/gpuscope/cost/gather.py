@@ -12,7 +12,6 @@ from math import ceil, prod
 from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.elementwise import elementwise
-from gpuscope.cost.index_sums import index_sums
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.sort import key_sort
@@ -254,6 +253,8 @@ def _accumulated(
     slots = max(table.numel // max(tail, 1), 1)
     small = _small(work, "linear_index", get("gather.linear_index_s"))
     sort = key_sort(work, count, 8, 8, bits=max(slots - 1, 1).bit_length())
+    from gpuscope.cost.index_sums import index_sums
+
     body = index_sums(work, table, count, slots, tail, images)
     # Negative indices are wrapped, strides multiplied in, added up; then divided by the tail.
     prepared = (small,) * (3 * len(indices) + 1)

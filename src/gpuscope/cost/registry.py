@@ -21,6 +21,24 @@ KernelModel = Callable[["Work"], tuple[Kernel, ...]]
 
 _COMMUNICATION = ("c10d::", "_c10d_functional::", "symm_mem::")
 
+_IMAGE_NORMS = tuple(
+    f"aten::{name}"
+    for name in (
+        "native_batch_norm",
+        "_native_batch_norm",
+        "cudnn_batch_norm",
+        "miopen_batch_norm",
+        "_batch_norm",
+        "batch_norm",
+        "native_group_norm",
+        "group_norm",
+    )
+)
+_POOLS = tuple(
+    f"aten::{name}"
+    for name in ("max_pool", "avg_pool", "fractional_max_pool", "adaptive_", "_adaptive_")
+)
+
 TRITON = "triton::"
 """How the names of the user's own Triton kernels begin; one model serves all."""
 
@@ -28,17 +46,21 @@ MODELS = Registry[KernelModel](
     Text("kernel model"),
     "gpuscope.cost",
     apart={
+        "batch_norm": _IMAGE_NORMS,
+        "channel_blocks": (),
         "collective": _COMMUNICATION,
         "triton_launch": (TRITON,),
         "fourier": ("aten::_fft_",),
+        "index_sums": (),
         "own_models": (),
+        "pooling": _POOLS,
         "one_by_one": (),
         "host_arithmetic": (),
         "host_engine": (),
     },
 )
-"""What one device runs needs no collective: those files load with the first operator of theirs,
-that of users' own models with the first of them."""
+"""What one device runs needs no collective, and many a model no pool: those files load with the
+first operator of theirs, that of users' own models with the first of them."""
 
 
 class Constants:
