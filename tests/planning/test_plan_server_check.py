@@ -49,6 +49,51 @@ def test_what_is_written_is_read_as_the_same(
     assert found.ignored == ()
 
 
+@pytest.mark.parametrize("framework", ["vllm", "sglang"])
+@pytest.mark.parametrize("prefill", [1, 2])
+def test_both_lines_of_a_server_whose_prompts_are_apart_are_read(
+    framework: str, prefill: int, tmp_path: Path
+) -> None:
+    cluster = parse_target("8xh100")
+    choice = ServingChoice(
+        cluster, 2, 4 - prefill, "fp8", "bfloat16", 4096, 64, (), prefill=prefill
+    )
+    path = _line(tmp_path, launch_line("llama-3.1-8b", choice, framework))
+    found = existing_server(_question(8), path)
+    assert found.choice == choice
+    assert found.ignored == ()
+
+
+def test_replicas_that_are_started_one_by_one_are_read(tmp_path: Path) -> None:
+    choice = ServingChoice(parse_target("8xh100"), 4, 2, "bfloat16", "bfloat16", 4096, 64)
+    question = question_of_serving("qwen3-30b-a3b", on="h100", devices=8, rate=2.0)
+    written = launch_line("qwen3-30b-a3b", choice, "vllm", experts=True)
+    assert "start it 2 times" in written
+    assert existing_server(question, _line(tmp_path, written)).choice == choice
+    twice = "vllm serve m -tp 4 --port 1 &\nvllm serve m -tp 4 --port 2 & wait\n"
+    found = existing_server(question, _line(tmp_path, twice))
+    assert (found.choice.replicas, found.ignored) == (2, ("--port",))
+
+
+def test_a_half_is_known_by_its_role_its_comment_or_its_order(tmp_path: Path) -> None:
+    def line(role: str, tp: int = 1) -> str:
+        config = f'{{"kv_connector": "NixlConnector", "kv_role": "{role}"}}'
+        return f"vllm serve m -tp {tp} --kv-transfer-config '{config}'\n"
+
+    question = _question(3)
+    roles = f"# start it 2 times\n{line('kv_consumer')}{line('kv_producer')}"
+    order = f"{line('kv_both')}# start it 2 times\n{line('kv_both')}"
+    comments = f"# answers\n# start it 2 times\n{line('kv_both')}# prompts\n{line('kv_both')}"
+    for text in (roles, order, comments):
+        choice = existing_server(question, _line(tmp_path, text)).choice
+        assert (choice.prefill, choice.replicas) == (1, 2), text
+    with pytest.raises(UnsupportedError, match="One half of a server") as error:
+        existing_server(question, _line(tmp_path, line("kv_producer")))
+    assert "both lines" in str(error.value.next_step)
+    with pytest.raises(UnsupportedError, match="not alike"):
+        existing_server(question, _line(tmp_path, line("kv_producer", 2) + line("kv_consumer")))
+
+
 def test_other_spellings_and_what_is_left_out(tmp_path: Path) -> None:
     text = (
         "#!/bin/sh\nexec /opt/bin/vllm serve meta/Llama -tp=2 \\\n --max_num_seqs 32 --port 8000\n"
@@ -71,6 +116,10 @@ def test_other_spellings_and_what_is_left_out(tmp_path: Path) -> None:
         ("vllm serve m -tp 2 --kv-transfer-config '{}'", UnsupportedError),
         ("python -m sglang.launch_server --tp 2 --disaggregation-mode decode", UnsupportedError),
         ("vllm serve m -tp 2 --quantization fp9", GpuscopeError),
+        ("vllm serve m --speculative-config '{}'", UnsupportedError),
+        ("vllm serve m\npython -m sglang.launch_server --tp 1", UnsupportedError),
+        ("vllm serve m\nvllm serve m --kv-transfer-config '{}'", UnsupportedError),
+        ("vllm serve m --kv-transfer-config '[['", UnsupportedError),
     ],
 )
 def test_what_cannot_be_judged_is_refused(

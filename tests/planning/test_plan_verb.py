@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import gpuscope as gs
 from gpuscope.cli.app import app
-from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from gpuscope.errors import DoesNotFitError, InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.planning.tuning.types import TuningPlan
 
 ASKED = {"on": "h100", "devices": 1}
@@ -26,11 +26,20 @@ def test_a_serving_plan_has_what_every_plan_has() -> None:
         plan.to("torchtitan")
 
 
-def test_a_fine_tuning_plan_says_what_is_not_written() -> None:
+def test_a_fine_tuning_plan_says_what_it_is_written_for() -> None:
     nothing = gs.plan("gpt2-xl", task="finetune", **ASKED, global_batch=1, seq=16, simulate=1)
     assert isinstance(nothing, TuningPlan)
-    with pytest.raises(UnsupportedError, match="not written for torchtitan"):
+    with pytest.raises(UnsupportedError, match="torchtitan fine-tunes nothing"):
         nothing.to("torchtitan")
+    with pytest.raises(DoesNotFitError, match="nothing is written for peft"):
+        nothing.to("peft")
+
+
+def test_a_file_for_fine_tuning_that_is_none_is_refused_before_the_search() -> None:
+    words = ["plan", "llama-3.1-8b", "--task", "finetune", "--for"]
+    ran = CliRunner().invoke(app, [*words, "axolotl"])
+    assert ran.exit_code != 0
+    assert "Type one of: peft." in str(ran.exception) + ran.output
 
 
 def test_what_a_task_does_not_ask_is_refused() -> None:

@@ -93,7 +93,7 @@ def show_tuning(
         with simulating(shown.quiet, lang) as tell:
             if existing is not None:
                 return explained_tuning_check(check_tuning(*existing, tell))
-            return explained_tuning(search_tuning(question, tell), why)
+            return explained_tuning(search_tuning(question, tell), why, question.framework)
 
     with keeping(not no_cache):
         show(make, shown)

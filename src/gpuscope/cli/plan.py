@@ -65,8 +65,6 @@ def plan_command(
     task, asked, load, tuned_by = with_preset(context, preset, task, asked, load, tuned_by)
     check_task(task)
     refuse_beside(task, beside)
-    if task == "finetune":
-        _refuse_file(wanted.framework)
     if task != "finetune":
         _refuse_lengths(tuned_by)
     if task == "serve":
@@ -75,9 +73,10 @@ def plan_command(
     elif task == "finetune":
         from gpuscope.planning.tuning.search import question_of_tuning
 
-        tuning = question_of_tuning(model, **_given(asked), **tuned_by)
         if wanted.check is not None:
             refuse_choosing(wanted)
+        given = {**_given(asked), "framework": wanted.framework}
+        tuning = question_of_tuning(model, **given, **tuned_by)
         show_tuning(tuning, wanted.why, no_cache, shown, wanted.check)
     elif asked.days is not None or model == "any":
         _show_largest(model, asked.days, {**_given(asked), **beside}, no_cache, shown)
@@ -93,13 +92,6 @@ def _given(asked: Asked) -> dict[str, Any]:
     given = asdict(asked)
     del given["days"]
     return {**given, "tokens": None if asked.tokens is None else tokens_of(asked.tokens)}
-
-
-def _refuse_file(framework: str | None) -> None:
-    from gpuscope.planning.tuning.types import refuse_written
-
-    if framework is not None:
-        refuse_written(framework)
 
 
 def _refuse_training(context: typer.Context) -> None:

@@ -124,7 +124,7 @@ _WANTED: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--for",
                 help=Text(
-                    "Also write what starts it: torchtitan, fsdp2, accelerate, megatron, vllm, ..."
+                    "Also write what starts it: torchtitan, fsdp2, megatron, peft, vllm, ..."
                 ),
             ),
         ],

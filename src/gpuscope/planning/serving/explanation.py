@@ -13,7 +13,6 @@ from gpuscope.document.text import Text
 from gpuscope.planning.limits import broken
 from gpuscope.planning.outlook import SIGMAS, against, amount, factor_of
 from gpuscope.planning.sentences import bound_to, out, starts, tied
-from gpuscope.planning.serving.launch import launch_line
 from gpuscope.planning.serving.near import near_serving, what_holds
 from gpuscope.planning.serving.outlook import around_serving
 from gpuscope.planning.serving.steady import SIMULATED_ERROR
@@ -50,7 +49,7 @@ def explained_serving(
 
     Raises:
         InvalidValueError: `why` names nothing that a candidate has.
-        UnknownNameError: no such framework.
+        UnknownNameError, UnsupportedError: as `ServingPlan.to`.
     """
     question, shown = plan.question, plan.best or plan.nearest
     note = Text(
@@ -65,8 +64,7 @@ def explained_serving(
             what_became(why, SPEECH, said, plan.rejected, partial(untried_serving, plan))
         )
     if framework is not None and shown is not None:
-        line = launch_line(question.model, shown.choice, framework)
-        sections.append(starts(framework, line, "sh"))
+        sections.append(starts(framework, plan.to(framework), "sh"))
     taken = shown.choice.cluster if shown else None
     return Explanation(
         "plan",

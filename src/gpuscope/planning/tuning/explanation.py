@@ -19,6 +19,7 @@ from gpuscope.planning.sentences import (
     of_the_whole,
     out,
     simulated_step,
+    starts,
     take,
     tied,
     what_it_holds,
@@ -56,18 +57,23 @@ _OF_LENGTHS = (
 )
 
 
-def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
+def explained_tuning(
+    plan: TuningPlan, why: str | None = None, framework: str | None = None
+) -> Explanation:
     """The plan for a reader.
 
     Args:
         plan: the answer.
         why: "qlora,microbatch 1": also list the candidates that have these, and what became of
             them.
+        framework: also show what starts the best (`TuningPlan.to`).
 
     Raises:
+        UnknownNameError, UnsupportedError, DoesNotFitError: as `TuningPlan.to`.
         InvalidValueError: `why` names nothing that a candidate has.
     """
     question = plan.question
+    script = None if framework is None else starts(framework, plan.to(framework), "python")
     shown = plan.best or next(iter(plan.short), None)
     sections: list[Section] = []
     if plan.best is not None:
@@ -95,6 +101,8 @@ def explained_tuning(plan: TuningPlan, why: str | None = None) -> Explanation:
         sections.append(
             what_became(why, SPEECH, said, plan.rejected, partial(untried_tuning, plan))
         )
+    if script is not None:
+        sections.append(script)
     taken = shown.candidate.cluster if shown else None
     return Explanation(
         "plan",

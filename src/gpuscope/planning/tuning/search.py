@@ -16,6 +16,7 @@ from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.limits import limits_of, nothing_within
 from gpuscope.planning.question import clusters_of, size_of
 from gpuscope.planning.simulate import probability_to_fit
+from gpuscope.planning.tuning.launch import check_framework
 from gpuscope.planning.tuning.near import neighbours
 from gpuscope.planning.tuning.nearest import would_fit
 from gpuscope.planning.tuning.score import Estimate, estimate
@@ -56,6 +57,7 @@ def question_of_tuning(
     lengths: str | None = None,
     packing: str | None = None,
     limit: str | None = None,
+    framework: str | None = None,
 ) -> TuningQuestion:
     """Check everything; arguments as `gpuscope.planning.question.question_of`, and:
 
@@ -66,6 +68,7 @@ def question_of_tuning(
         lengths: of examples, see `gpuscope.program.models.rows.lengths_of`; None: all have
             `seq` tokens.
         packing: how they lie in rows: "padded", "flash", "mask", or several; None: all of them.
+        framework: "peft": only devices that its script can start are taken.
 
     Raises:
         UnknownNameError, InvalidValueError, UnsupportedError: as there.
@@ -80,10 +83,12 @@ def question_of_tuning(
         positive(name, value)
     methods = _named(Text("method"), method, METHODS)
     packings, limits = packings_of(lengths, packing), limits_of(limit)
+    clusters = clusters_of(on, devices, prices, goal, device_set, limits)
+    check_framework(framework, clusters)
     question = TuningQuestion(
         model=model,
         size=size_of(model),
-        clusters=clusters_of(on, devices, prices, goal, device_set, limits),
+        clusters=clusters,
         methods=methods,
         rank=rank,
         targets=projections_of(targets),
@@ -96,6 +101,7 @@ def question_of_tuning(
         lengths=() if lengths is None else lengths_of(lengths),
         packings=packings,
         limits=limits,
+        framework=framework,
     )
     _ = question.steps  # refused before anything is captured
     return question

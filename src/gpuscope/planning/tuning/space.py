@@ -9,6 +9,7 @@ from math import ceil
 from gpuscope.cost.attention import has_flash
 from gpuscope.document.text import Text
 from gpuscope.hardware import Cluster
+from gpuscope.planning.tuning.launch import lacks
 from gpuscope.planning.tuning.types import Tuned, TuningQuestion
 from gpuscope.planning.types import Rejected
 from gpuscope.program.models.rows import Rows, rows_of
@@ -28,14 +29,19 @@ OF_METHOD = {
 
 
 def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
-    """All that can be, and those that cannot with what does not divide.
+    """All that can be, and those that cannot with what does not divide, or what cannot start them.
 
     Args:
         question: what is asked; its `clusters` are gone through in order.
     """
     found: list[Tuned] = []
     out: list[Rejected] = []
+    unable: list[Rejected] = []
     for cluster in question.clusters:
+        lacking = lacks(question.framework, cluster)
+        if lacking is not None:
+            unable.append(Rejected(cluster.name, "framework", lacking.what))
+            continue
         every = product(question.packings, question.methods, MICROBATCHES)
         for packing, method, microbatch in every:
             rows, passes = laid(question, cluster, packing, microbatch)
@@ -57,7 +63,7 @@ def candidates(question: TuningQuestion) -> tuple[list[Tuned], list[Rejected]]:
                     microbatches=ceil(passes),
                 )
                 found.append(Tuned(cluster, tuning, microbatch, recompute, passes, rows))
-    return found, out
+    return found, unable + out
 
 
 def laid(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
 
 from gpuscope.document.printable import short_repr
-from gpuscope.document.text import Text
-from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.hardware.grid import WORLD, GridFactor
 from gpuscope.planning.limits import Most
@@ -18,7 +15,7 @@ from gpuscope.program.models.rows import Rows
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.models.tuning import FineTuning
 
-__all__ = ["Shortfall", "Tuned", "TuningPlan", "TuningQuestion", "Weighed", "refuse_written"]
+__all__ = ["Shortfall", "Tuned", "TuningPlan", "TuningQuestion", "Weighed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +37,7 @@ class TuningQuestion:
         grid: what the electricity brings about.
         lengths: of examples that stand for all, the shortest first; none: all have `seq` tokens.
         limits: what the whole may come to at most.
+        framework: only devices that this one can start are taken; None: any.
         packings: some of `gpuscope.program.models.rows.PACKINGS`; "none" without `lengths`.
     """
 
@@ -59,6 +57,7 @@ class TuningQuestion:
     lengths: tuple[int, ...] = ()
     packings: tuple[str, ...] = ("none",)
     limits: tuple[Most, ...] = ()
+    framework: str | None = None
 
     @property
     def steps(self) -> float | None:
@@ -227,22 +226,16 @@ class TuningPlan:
         return counted(self.rejected)
 
     def to(self, framework: str) -> str:
-        """Refused: no file is written for fine-tuning.
+        """What starts the best.
+
+        Args:
+            framework: one of `gpuscope.planning.tuning.launch.FRAMEWORKS`: "peft", a script.
 
         Raises:
-            UnsupportedError: always.
+            UnknownNameError: no such framework.
+            UnsupportedError: it cannot start this plan.
+            DoesNotFitError: nothing fits.
         """
-        refuse_written(framework)
+        from gpuscope.planning.tuning.launch import written
 
-
-def refuse_written(framework: str) -> NoReturn:
-    """No file is written for fine-tuning.
-
-    Raises:
-        UnsupportedError: always.
-    """
-    raise UnsupportedError(
-        Text("Fine-tuning plans are not written for {framework}.", framework=framework),
-        Text("--for knows training in full, and serving."),
-        Text("Leave it out."),
-    )
+        return written(self, framework)
