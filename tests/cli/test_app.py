@@ -353,6 +353,7 @@ SURFACE = {
         "--timeout",
         "--engine-log",
         "--dcgm",
+        "--otlp",
         "--slo",
         "--output",
         "--save",

@@ -10,10 +10,10 @@ import pytest
 from xplanes import message, on_a_gpu, plane, profile
 
 from gpuscope.document.typed import MisfitError
+from gpuscope.document.wire import fields
 from gpuscope.errors import InputFileError
 from gpuscope.loading import load
 from gpuscope.timeline.engine_reports import read_report
-from gpuscope.timeline.engine_reports.wire import fields
 from gpuscope.timeline.trace_files import find_traces, kind_of
 from gpuscope.timeline.types import EVENT_KINDS, Timeline
 

@@ -90,6 +90,13 @@ _HOW: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "otlp": (
+        Annotated[
+            int | None,
+            typer.Option(metavar="PORT", help=Text("Take the server's spans here (OTLP): 4318.")),
+        ],
+        None,
+    ),
 }
 
 

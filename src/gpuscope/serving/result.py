@@ -51,6 +51,9 @@ class Served:
         decode_device_s, decode_host_s: decoding that the device, and that the host takes.
         preempted_s: from being put off to being back where it was.
         transfer_s: of its keys and values between machines.
+        decode_s: of a server's own word, between its engine's first and last token.
+        front_s: likewise, until the first token, the server's time outside its engine: reading
+            the request, and what its front process has to do before it has that token.
         preemptions: how often it was put off.
         cached_tokens: of the prompt that were found in the prefix cache.
         replica: that served it.
@@ -74,6 +77,8 @@ class Served:
     decode_host_s: Floats = field(default_factory=_floats)
     preempted_s: Floats = field(default_factory=_floats)
     transfer_s: Floats = field(default_factory=_floats)
+    decode_s: Floats = field(default_factory=_floats)
+    front_s: Floats = field(default_factory=_floats)
     preemptions: Ints = field(default_factory=_ints)
     cached_tokens: Ints = field(default_factory=_ints)
     replica: Ints = field(default_factory=_ints)

@@ -40,6 +40,8 @@ CAUSES: tuple[tuple[str, Text, Role], ...] = (
     ("decode_host_s", Text("decoding, host"), "host"),
     ("preempted_s", Text("put off"), "bad"),
     ("transfer_s", Text("keys and values moved"), "communication"),
+    ("decode_s", Text("decoding"), "memory"),
+    ("front_s", Text("the server's front process"), "host"),
 )
 """Columns of `Served` that a request's time is made of."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from gpuscope.document.blocks import Block, Column, Fact, Facts, Paragraph, Table
 from gpuscope.document.quantities import Count, Percent, Seconds
-from gpuscope.document.text import Text, sentences
-from gpuscope.serving.metrics import LEAST_FOR_P99, Metrics, Spread, metrics
+from gpuscope.document.text import Text, sentences, verbatim
+from gpuscope.serving.metrics import LEAST_FOR_P99, Metrics, Spread, metrics, spread
 from gpuscope.serving.result import Serving
 from gpuscope.serving.slo import Limit
 
@@ -30,7 +32,7 @@ def load_blocks(found: Serving, limits: Sequence[Limit] = ()) -> list[Block]:
     blocks += [Paragraph(text, "warning") for text in _failures(found, figures)]
     blocks += [Paragraph(sentences(note), "doubt") for note in found.notes]
     blocks.append(Paragraph(_client(found), "plain"))
-    return [*blocks, *(each for each in (_server(found), _devices(found)) if each)]
+    return [*blocks, *(each for each in (_spans(found), _server(found), _devices(found)) if each)]
 
 
 def _latencies(found: Serving, figures: Metrics) -> Table:
@@ -59,6 +61,37 @@ def _latencies(found: Serving, figures: Metrics) -> Table:
         ),
         tuple((label, *_cells(spread)) for label, spread in rows),
         note=Text("Fewer than 30 finished requests have no P99.") if few else None,
+    )
+
+
+def _spans(found: Serving) -> Table | None:
+    """A request's time by the server's own spans, apart from what the client sees."""
+    served = found.served
+    if not len(served.queue_s):
+        return None
+    rows = [
+        (Text("in its engine's queue"), served.queue_s),
+        (Text("prefill"), served.prefill_s),
+        (Text("decode"), served.decode_s),
+    ]
+    if len(served.front_s):
+        ttft_s = served.first_token_s - served.sent_s
+        outside_s = ttft_s - served.front_s - served.queue_s - served.prefill_s
+        rows = [
+            (Text("TTFT from sending, by the client"), ttft_s),
+            (Text("outside the server"), outside_s),
+            (Text("the server's front process"), served.front_s),
+            *rows,
+        ]
+    known = np.isfinite(served.queue_s)
+    return Table(
+        Text("By the server's spans, {count} requests", count=Count(int(known.sum()))),
+        (
+            Column(Text("time")),
+            Column(Text("mean"), "s"),
+            *(Column(verbatim(f"P{share}"), "s") for share in (50, 90, 99)),
+        ),
+        tuple((label, *_cells(spread(times[known]))) for label, times in rows if len(times)),
     )
 
 

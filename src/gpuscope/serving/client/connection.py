@@ -174,15 +174,22 @@ async def connect(address: Address, context: ssl.SSLContext | None, timeout_s: f
 
 
 def payload(
-    address: Address, path: str, body: bytes | None, key: str = "", *, keep: bool = False
+    address: Address,
+    path: str,
+    body: bytes | None,
+    key: str = "",
+    *,
+    keep: bool = False,
+    more: str = "",
 ) -> bytes:
-    """A request as bytes: POST of JSON, or GET without a body."""
+    """A request as bytes: POST of JSON, or GET without a body; `more` is one line of its head."""
     lines = [
         f"{'GET' if body is None else 'POST'} {address.path}{path} HTTP/1.1",
         f"Host: {address.named}",
         "User-Agent: gpuscope",
         f"Connection: {'keep-alive' if keep else 'close'}",
         *([f"Authorization: Bearer {key}"] if key else []),
+        *([more] if more else []),
     ]
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]

@@ -64,6 +64,7 @@ def load_test(
     timeout_s: float = 600.0,
     engine_log: str | None = None,
     dcgm: str | None = None,
+    otlp: int | None = None,
     on_progress: Tell = lambda done: None,
 ) -> Serving:
     """Load a running OpenAI-compatible server, and measure what it does.
@@ -88,6 +89,7 @@ def load_test(
         timeout_s: the longest that an answer may take.
         engine_log: file with vLLM's log of iterations.
         dcgm: address of NVIDIA's DCGM exporter beside the server: "http://host:9400".
+        otlp: port on this machine to which the server exports its spans, OTLP over HTTP.
         on_progress: called with how many requests are done.
 
     Returns:
@@ -131,6 +133,7 @@ def load_test(
             for_s=for_s,
             engine_log=engine_log,
             dcgm=dcgm,
+            otlp=otlp,
         ),
         on_progress,
     )

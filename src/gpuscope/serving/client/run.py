@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.serving.client import pace
@@ -20,11 +22,13 @@ from gpuscope.serving.client.failure import ReplyError
 from gpuscope.serving.client.pace import Own, Patient
 from gpuscope.serving.client.probe import Door, Known, probe, with_text
 from gpuscope.serving.client.prompts import PATHS, Api, Prompts, Sort
+from gpuscope.serving.client.receiver import Receiver
 from gpuscope.serving.client.record import Record, as_serving
 from gpuscope.serving.client.reply import Reply, judged
 from gpuscope.serving.client.scrape import EVERY_S, MOST_PAGES
+from gpuscope.serving.client.traced import Traced
 from gpuscope.serving.requests import Requests
-from gpuscope.serving.result import Serving
+from gpuscope.serving.result import FINISHED, Serving
 
 AHEAD_S = 0.25
 """Before its time, a request's connection is made: what it takes is none of the server's work."""
@@ -57,6 +61,7 @@ class Asked:
         for_s: requests whose time is later are not sent; None for all.
         engine_log: of the server's iterations.
         dcgm: address of the DCGM exporter beside the server.
+        otlp: port at which the server's spans are waited for.
     """
 
     url: str
@@ -69,6 +74,7 @@ class Asked:
     for_s: float | None = None
     engine_log: str | None = None
     dcgm: str | None = None
+    otlp: int | None = None
 
 
 def run_load(asked: Asked, tell: Tell = lambda done: None) -> Serving:
@@ -108,6 +114,7 @@ class _Run:
     record: Record = field(init=False)
     pages: list[bytes] = field(default_factory=list)
     devices: Exporter | None = None
+    traced: Traced | None = None
     done: int = 0
     start_s: float = 0.0
     door: Door = field(init=False)
@@ -125,12 +132,18 @@ class _Run:
             )
         self.door = Door(address, address.context(), key, asked.timeout_s)
         self.devices = await exporter(asked.dcgm) if asked.dcgm else None
+        if asked.otlp is not None:
+            self.traced = Traced(Receiver(asked.otlp))
+            await self.traced.receiver.open()
         known = await probe(self.door, asked.model, asked.api, asked.prompts)
         known = with_text(known, asked.tokenizer)
         self.prompts = Prompts(asked.requests, known.model, known.form, asked.tokenizer)
         self.record = Record.of(asked.requests)
         with Energy(address.local) as energy:
             await self._measured()
+        if self.traced:
+            await self.traced.wait(np.flatnonzero(self.record.status == FINISHED).tolist())
+            self.traced.receiver.close()
         return self._result(known, energy.joules)
 
     async def _measured(self) -> None:
@@ -276,7 +289,9 @@ class _Run:
 
     def _payload(self, row: int, keep: bool) -> bytes:
         path = PATHS[self.prompts.form.api]
-        return payload(self.door.address, path, self.prompts.body(row), self.door.key, keep=keep)
+        more = self.traced.header(row) if self.traced else ""
+        body = self.prompts.body(row)
+        return payload(self.door.address, path, body, self.door.key, keep=keep, more=more)
 
     def _failed(
         self, row: int, intended_s: float, reason: Text, connection: Connection | None
@@ -301,4 +316,6 @@ class _Run:
 
     def _result(self, known: Known, energy_j: float | None) -> Serving:
         found = as_serving(self.asked, known, self.record, self.own, self.pages, energy_j)
+        if self.traced:
+            found = self.traced.added_to(found, np.flatnonzero(self.record.status >= 0).tolist())
         return self.devices.added_to(found, self.own.wall_s) if self.devices else found

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from gpuscope.document.text import Text
+from gpuscope.document.wire import fields, whole, within, words
 from gpuscope.program.types import Op, Phase
 from gpuscope.timeline.engine_reports.reports import Event, Report
-from gpuscope.timeline.engine_reports.wire import fields, whole, within, words
 from gpuscope.timeline.kineto.rocprof import copy_name
 from gpuscope.timeline.kineto.vocabulary import MODULE_MARK
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline

@@ -5,6 +5,7 @@ Source: protobuf.dev, "Encoding".
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 from gpuscope.document.text import Text
@@ -56,6 +57,13 @@ def words(value: int | bytes) -> str:
 def whole(value: int | bytes) -> int:
     """A value that should be a count or a time, and fits; 0 for anything else."""
     return value if isinstance(value, int) and value < _LARGEST else 0
+
+
+def real(value: int | bytes) -> float | None:
+    """A value that should be a number of double precision; None for anything else."""
+    if not isinstance(value, bytes) or len(value) != 8:
+        return None
+    return float(struct.unpack("<d", value)[0])
 
 
 def _number(message: bytes, at: int) -> tuple[int, int]:
