@@ -81,7 +81,7 @@ def deployed(meta: dict[str, Any], model: str, device: str) -> Deployment:
     profile = replace(
         engine("vllm-0.19"), max_tokens=how["max_num_batched_tokens"],
         max_sequences=how["max_num_seqs"],
-        request_s=0.0, accept_s=0.0, accept_token_s=0.0, reply_s=0.0, token_s=0.0,
+        request_s=0.0, accept_s=0.0, accept_token_s=0.0, reply_s=0.0, token_s=0.0, send_s=0.0,
     )  # fmt: skip
     dp = how["data_parallel_size"]
     tp = how["tensor_parallel_size"] * dp

@@ -37,7 +37,13 @@ def joint(ranks: int, **more: object) -> IterationCost:
 def bare(name: str = "vllm", **more: object) -> Engine:
     """An engine whose host takes no time."""
     free = {"host_s": 0.0, "host_sequence_s": 0.0, "request_s": 0.0, "reply_s": 0.0}
-    free |= {"token_s": 0.0, "overlapped": False, "accept_s": 0.0, "accept_token_s": 0.0}
+    free |= {
+        "token_s": 0.0,
+        "send_s": 0.0,
+        "overlapped": False,
+        "accept_s": 0.0,
+        "accept_token_s": 0.0,
+    }
     free |= {
         "serial_s": 0.0,
         "serial_sequence_s": 0.0,

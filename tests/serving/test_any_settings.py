@@ -92,6 +92,8 @@ def _tried(seed: int) -> None:
     name, policy = WAYS[random.integers(len(WAYS))]
     how = replace(bare(name).with_policy(policy), prefix_cache=bool(random.random() < 0.7))
     how = replace(how, overlapped=not seed % 2, token_s=seed // 2 % 2 * 2e-4)
+    how = replace(how, send_s=seed // 4 % 2 * 1e-4, front_turns=1 + seed % 7)
+    how = replace(how, accept_s=seed // 8 % 2 * 2e-3)
     if name == "static" and random.random() < 0.5:
         how = replace(how, scheduler="triton")
     room, count = _room(random, requests, how), int(random.integers(1, 4))

@@ -24,7 +24,7 @@ from gpuscope.serving.schedulers import Beside, Limits
 
 Uncompiled = Callable[..., tuple[Record, Record] | None]
 
-NAMES = tuple(f"gpuscope.serving.compiled{part}" for part in ("_cost", "_state", ""))
+NAMES = tuple(f"gpuscope.serving.compiled{part}" for part in ("_cost", "_state", "_front", ""))
 
 COST = IterationCost(
     dense_s=Curve((1.0, 64.0, 8192.0), (4e-3, 5e-3, 0.2)),

@@ -43,6 +43,7 @@ def test_one_rank_in_step_is_a_replica(overlapped: bool) -> None:
     while left or one.busy:
         if one.busy and (not left or one.now < left[0][0]):
             one.step(left[0][0] if left else float("inf"))
+            one.take_ended()
         else:
             at, each = left.pop(0)
             one.ranks[0].join(each, at, at)

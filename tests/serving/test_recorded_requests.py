@@ -45,7 +45,7 @@ def test_bursts_that_set_no_constant() -> None:
     runs = {n: run for n, run in bursts["runs"].items() if n.startswith("apart")}
     assert all(run["half"] == "held" for run in runs.values())
     for name, run in served_requests.model_of(bursts | {"runs": runs})["runs"].items():
-        assert abs(run["error"]["ttft_p50"]) < 0.17, name
+        assert abs(run["error"]["ttft_p50"]) < 0.2, name
         assert abs(run["error"]["ttft_p99"]) < 0.12, name
 
 

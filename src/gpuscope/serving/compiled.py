@@ -16,21 +16,19 @@ from numba import njit
 
 from gpuscope.serving.batch import MOST_STEPS
 from gpuscope.serving.compiled_cost import Cost, device_s, host_busy_s, step_s, tables
+from gpuscope.serving.compiled_front import advance_front, end_token, first_token, next_s, say
 from gpuscope.serving.compiled_state import (
     ACCEPT,
-    ACCEPT_TOKEN,
     BEHIND,
     BEHIND_S,
     BUSY,
     CHUNKED,
-    CLEAR,
     CLOSED,
+    COMING,
     DECODING,
     DEVICE,
     DEVICE_S,
     ENDS,
-    FINISHED_S,
-    FIRST_S,
     FREED,
     HAVE,
     HEAD,
@@ -42,8 +40,10 @@ from gpuscope.serving.compiled_state import (
     KEYS,
     KV_BLOCKS,
     LEAD,
+    LEFT,
     MAX_SEQUENCES,
     MAX_TOKENS,
+    MOST_SAID,
     NEXT,
     NOW,
     OUTPUT,
@@ -51,15 +51,14 @@ from gpuscope.serving.compiled_state import (
     PART,
     PLANNED,
     PREFILL_S,
-    REPLY,
     ROWS,
     SEEN,
+    SET_FREE,
     SINCE,
     STARTED_S,
     STEP,
-    TOGETHER,
-    TOKEN,
-    TOLD,
+    TO_END,
+    TURNS,
     USED,
     State,
     beside,
@@ -71,7 +70,6 @@ from gpuscope.serving.compiled_state import (
     taken,
 )
 from gpuscope.serving.engine import Engine
-from gpuscope.serving.front import TOGETHER as MOST_TOGETHER
 from gpuscope.serving.iteration import IterationCost
 from gpuscope.serving.record import ROW, Record
 from gpuscope.serving.requests import Requests
@@ -92,27 +90,21 @@ def _next_s(z: State) -> float:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _let_in(z: State, each: int, at_s: float) -> None:
-    """As `Front.add`."""
-    work_s = z.s[ACCEPT] + z.s[ACCEPT_TOKEN] * z.request[INPUT, each]
-    first = z.at[TOGETHER]
-    alone = each == 0 or first < z.at[SEEN]
-    if alone or at_s >= z.times[2, each - 1] or each - first >= MOST_TOGETHER:
-        begins_s = at_s if alone else max(at_s, z.times[2, each - 1])
-        z.at[TOGETHER] = each
-        z.times[2, each] = begins_s + work_s
-        return
-    z.times[2, first : each + 1] = z.times[2, each - 1] + work_s
+def _join(z: State, now: float) -> None:
+    each = z.at[NEXT]
+    if not _busy(z):
+        z.s[NOW] = max(z.s[NOW], now)
+    z.times[3, each] = now
+    z.request[LEFT, each] = z.at[TURNS]
+    z.record[INTENDED_S, each] = z.times[1, each] if z.at[CLOSED] else z.times[0, each]
+    z.at[NEXT] = each + 1
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _join(z: State, now: float) -> None:
-    each = z.at[NEXT]
-    if not (z.at[HEAD] < each or z.at[PART] >= 0 or z.at[DECODING]):
-        z.s[NOW] = max(z.s[NOW], now)
-    _let_in(z, each, z.s[CLEAR] if z.s[CLEAR] > z.s[NOW] else now)
-    z.record[INTENDED_S, each] = z.times[1, each] if z.at[CLOSED] else z.times[0, each]
-    z.at[NEXT] = each + 1
+def _busy(z: State) -> bool:
+    """As `Replica.busy`."""
+    work = z.at[HEAD] < z.at[NEXT] or z.at[PART] >= 0 or z.at[DECODING] > 0
+    return bool(work or z.at[TO_END] > 0)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -161,36 +153,27 @@ def _finish(z: State) -> None:
         z.record[DEVICE_S, each] += z.s[DEVICE] - z.entry[0, each]
         z.record[HOST_S, each] += z.s[HOST] - z.entry[1, each]
         z.record[BEHIND_S, each] += z.s[BEHIND] - z.entry[2, each]
-        z.record[FINISHED_S, each] = z.s[TOLD] + z.s[REPLY]
         z.at[USED] -= ceil_div(z.request[HAVE, each], size) + beside(z, each)
-        if z.at[CLOSED] and z.at[FREED] < z.times.shape[1]:
-            z.times[1, z.at[FREED]] = z.record[FINISHED_S, each]
-            z.at[FREED] += 1
+        end_token(z, each)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _see(z: State, working: bool, until: float) -> bool:
-    """As `Replica.see`; False: nothing is to be done by then."""
+    """As `Replica.comes` and `Replica.see`; False: nothing is to be done by then."""
     idle = not working and z.at[HEAD] == z.at[SEEN]
     if idle:
-        ready_s = z.times[2, z.at[SEEN]]
-        z.s[NOW] = max(z.s[NOW], min(ready_s, until))
-        if ready_s > until:
+        ready_s = next_s(z, until)
+        by_s = min(ready_s, until)
+        if by_s < inf:
+            z.s[NOW] = max(z.s[NOW], by_s)
+        if ready_s > until or ready_s == inf or z.at[SET_FREE]:
             return False
     planned = z.s[PLANNED] if working and z.at[OVERLAPS] else z.s[NOW]
-    while z.at[SEEN] < z.at[NEXT] and z.times[2, z.at[SEEN]] <= planned:
+    while z.at[SEEN] < z.at[COMING] and z.times[2, z.at[SEEN]] <= planned:
         z.at[SEEN] += 1
         if idle and z.s[ACCEPT] > 0.0:
             break
     return True
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _tell(z: State, tokens: int, first_end: float, last_begun: float, steps: int) -> None:
-    """As `Replica._tell`."""
-    busy = tokens * z.s[TOKEN]
-    z.s[TOLD] = max(max(z.s[TOLD], first_end) + steps * busy, z.s[NOW] + busy)
-    z.s[CLEAR], z.s[PLANNED] = z.s[TOLD] - busy, last_begun
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -236,7 +219,9 @@ def _iterate(z: State, cost: Cost, count: int) -> bool:
     z.s[BEHIND] += took - alone - rest if decoding else took
     if decoding:
         grow(z, 1)
-    _tell(z, decoding + ended, z.s[NOW], begun, 1)
+    z.s[PLANNED] = begun
+    if not say(z, begun, took, 0.0, 1, decoding + ended):
+        return False
     z.at[PART] = -1
     for at in range(count):
         each = z.chunks[0, at]
@@ -252,7 +237,7 @@ def _iterate(z: State, cost: Cost, count: int) -> bool:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _begin_decoding(z: State, each: int) -> None:
-    z.record[FIRST_S, each] = z.s[TOLD] + z.s[REPLY]
+    first_token(z, each)
     z.at[DECODING] += 1
     z.at[KEYS] += z.request[HAVE, each]
     z.request[SINCE, each] = z.at[STEP]
@@ -275,18 +260,21 @@ def _stretch(z: State, cost: Cost, until: float) -> bool:
     )
     last = device_s(cost, 0, 0.0, 0, sequences, float(keys + sequences * (steps + 1)))
     slope = (step_s(cost, last, sequences, 0) - first) / steps
-    if until < inf and z.at[HEAD] == z.at[SEEN]:
-        steps = min(steps, _steps_until(until + z.s[ACCEPT] - z.s[NOW], first, slope))
-    if z.at[SEEN] < z.at[NEXT]:
+    if z.at[COMING] < z.at[NEXT] or z.at[TO_END] > 0:
+        steps = 1
+    elif z.at[SEEN] < z.at[COMING]:
         rest = z.times[2, z.at[SEEN]] - z.s[NOW]
         more = _steps_until(rest, first, slope) + z.at[OVERLAPS] if rest > 0 else 1
         steps = min(steps, more)
+    if until < inf and z.at[HEAD] == z.at[SEEN]:
+        steps = min(steps, _steps_until(until + z.s[ACCEPT] - z.s[NOW], first, slope))
     took = steps * first + slope * steps * (steps - 1) / 2
     device = steps * device_s(cost, 0, 0.0, 0, sequences, keys + sequences * (steps + 1) / 2)
     begun = z.s[NOW]
     z.s[NOW] += took
-    last_begun = z.s[NOW] - (first + slope * (steps - 1))
-    _tell(z, sequences, begun + first, last_begun, steps)
+    z.s[PLANNED] = z.s[NOW] - (first + slope * (steps - 1))
+    if not say(z, begun, first, slope, steps, sequences):
+        return False
     z.s[DEVICE] += min(device, took)
     z.s[HOST] += max(took - device, 0.0)
     grow(z, steps)
@@ -312,8 +300,10 @@ def advance(z: State, cost: Cost) -> int:
     while z.at[ROWS] < z.row_s.shape[1]:
         until = _next_s(z)
         working = z.at[PART] >= 0 or z.at[DECODING] > 0
-        if (working or z.at[HEAD] < z.at[NEXT]) and z.s[NOW] < until:
-            if not _see(z, working, until):
+        z.at[SET_FREE] = 0
+        if _busy(z) and z.s[NOW] < until:
+            advance_front(z, z.s[NOW])
+            if z.at[SET_FREE] or not _see(z, working, until):
                 continue
             waiting = z.at[HEAD] < z.at[SEEN]
             count = _planned(z) if waiting or z.at[PART] >= 0 else 0
@@ -363,23 +353,24 @@ def _longer(rows: np.ndarray) -> np.ndarray:
 
 def _state(requests: Requests, engine: Engine, limits: Limits) -> State:
     count, seats = len(requests), limits.max_sequences + 1
-    at, rows = np.zeros(21, np.int64), 5 * count // 2 + 1000
+    at, rows = np.zeros(26, np.int64), 5 * count // 2 + 1000
     apart = limits.beside or Beside(groups=0, most=0, state=0)
     at[PART], at[FREED] = -1, min(requests.concurrency, count)
-    at[MAX_TOKENS:TOGETHER] = (
+    at[MAX_TOKENS:COMING] = (
         limits.max_tokens, limits.max_sequences, limits.chunked, limits.kv_blocks,
         requests.concurrency > 0, engine.overlapped, apart.groups, apart.most, apart.state,
+        engine.front_turns,
     )  # fmt: skip
-    request = np.zeros((4, count), np.int64)
+    request = np.zeros((6, count), np.int64)
     request[INPUT], request[OUTPUT] = requests.input_tokens, requests.output_tokens
     return State(
         at,
         np.array(
-            [0.0] * 8
-            + [engine.request_s, engine.reply_s, engine.token_s]
+            [0.0] * 7
+            + [engine.request_s, engine.reply_s, engine.token_s, engine.send_s]
             + [engine.accept_s, engine.accept_token_s]
         ),
-        np.array([requests.arrival_s, np.zeros(count), np.zeros(count)]),
+        np.array([requests.arrival_s, *np.zeros((3, count))]),
         request,
         np.zeros((8, count)),
         np.zeros((3, count)),
@@ -388,4 +379,6 @@ def _state(requests: Requests, engine: Engine, limits: Limits) -> State:
         np.zeros((2, seats), np.int64),
         np.zeros((3, rows)),
         np.zeros((5, rows), np.int64),
+        np.zeros((3, MOST_SAID)),
+        np.zeros((6, MOST_SAID), np.int64),
     )

@@ -11,26 +11,36 @@ from gpuscope.serving.compiled_cost import Floats, Ints
 (
     STEP, KEYS, DECODING, PART, ENDS, HEAD, NEXT, USED, ROWS, FREED,
     SEEN, MAX_TOKENS, MAX_SEQUENCES, CHUNKED, KV_BLOCKS, CLOSED, OVERLAPS, GROUPS, MOST, STATE,
-    TOGETHER,
-) = range(21)  # fmt: skip
+    TURNS, COMING, SAID, TOLD, TO_END, SET_FREE,
+) = range(26)  # fmt: skip
 """Of `State.at`: steps so far, keys, sequences, the request that is half worked on (-1: none), ends
 in the heap, first in the queue, next to come, blocks, rows, places that became free, the first that
-is in no plan yet; the limits; the first of those that are let in together."""
+is in no plan yet; the limits; turns of the front process, the first that is on its way through it,
+iterations said to it and told by it, last tokens not yet told, and told since it was looked."""
 
 (
-    NOW, DEVICE, HOST, BEHIND, BUSY, PLANNED, TOLD, CLEAR,
-    LEAD, REPLY, TOKEN, ACCEPT, ACCEPT_TOKEN,
+    NOW, DEVICE, HOST, BEHIND, BUSY, PLANNED, FREE,
+    LEAD, REPLY, TOKEN, SEND, ACCEPT, ACCEPT_TOKEN,
 ) = range(13)  # fmt: skip
-"""Of `State.s`, as in `Replica`; seconds from sending to the queue, from an iteration out, of a
-token on its way, and of letting a request in, by itself and for each token."""
+"""Of `State.s`, as in `Replica`, and when the front process is; seconds from sending to the queue,
+from an iteration out, of a token on its way, of a sequence whose tokens are sent, and of letting a
+request in, by itself and for each token."""
 
 KEPT = ("intended", "started", "first", "finished", "prefill", "behind", "device", "host")
 INTENDED_S, STARTED_S, FIRST_S, FINISHED_S, PREFILL_S, BEHIND_S, DEVICE_S, HOST_S = range(8)
 """Of `State.record`, as in `Record`."""
 
-INPUT, OUTPUT, HAVE, SINCE = range(4)
+INPUT, OUTPUT, HAVE, SINCE, LEFT, AFTER = range(6)
 """Of `State.request`: its tokens, those whose keys are there, the step at which it began to
-decode."""
+decode, turns until it is in the queue, and which one ended before it in the same iteration."""
+
+BEGUN, FIRST, SLOPE = range(3)
+STEPS, TOKENS, OUT, FROM, UNTIL, LAST = range(6)
+"""Of `State.said_s` and `State.said_n`, as in `front.Said`: first tokens of the requests from one
+to another, and the last one that ended, -1 for none (see `AFTER`)."""
+
+MOST_SAID = 1024
+"""Iterations that the front process may be behind."""
 
 
 class State(NamedTuple):
@@ -38,13 +48,14 @@ class State(NamedTuple):
 
     Attributes:
         at, s: what changes; see above.
-        times: of arrival; of places that became free; from which on a plan can have it.
+        times: of arrival; of places that became free; in the queue; come to the front process.
         request, record: a column a request; see above.
         entry: totals when it began to decode.
         growth: as `Growth.counts`.
         ends: heap of steps, and requests.
         chunks: of an iteration: requests, tokens.
         row_s, row_n: a column a row of iterations.
+        said_s, said_n: a column for equal iterations that are not yet told, in a ring.
     """
 
     at: Ints
@@ -58,6 +69,8 @@ class State(NamedTuple):
     chunks: Ints
     row_s: Floats
     row_n: Ints
+    said_s: Floats
+    said_n: Ints
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

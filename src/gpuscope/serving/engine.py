@@ -49,7 +49,9 @@ class Engine:
         accept_s, accept_token_s: of the process that lets requests in: work on one, and for each
             token of its prompt (HTTP, JSON, checks).
         reply_s: from the end of an iteration until its token is with the client, at best.
-        token_s: of the one process that streams tokens, for each; what comes faster queues there.
+        front_turns: turns of that process until a request is in the queue, see `front`.
+        token_s: of that process, for each token that it streams; what comes faster queues there.
+        send_s: likewise, for each sequence of which it sends tokens, one or several together.
         device_scale: on all device time, fitted.
         fitted: from what the constants come.
         tuned: what they were calibrated with beside it (`gpuscope.serving.tuning`).
@@ -87,7 +89,9 @@ class Engine:
     ranks_share: bool = False
     ranks_reserve: float = 1.0
     look_steps: int = 1
+    front_turns: int = 1
     token_s: float = 0.0
+    send_s: float = 0.0
     serial_sequence_s: float = 0.0
     serial_prompt_s: float = 0.0
     serial_token_s: float = 0.0

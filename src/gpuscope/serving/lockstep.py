@@ -47,13 +47,16 @@ class Lockstep:
     def step(self, until: float) -> None:
         """One iteration of all ranks, or a stretch in which all only decode."""
         ranks, now = self.ranks, self.now
+        for rank in ranks:
+            rank.now = now
+        if any(rank.told() for rank in ranks):
+            return
         working = any(rank.working for rank in ranks)
         if not working and not any(rank.waiting for rank in ranks):
-            ready_s = min(rank.late.next_s for rank in ranks)
-            now = max(now, min(ready_s, until))
-            if ready_s > until:  # who comes by then may hold them up
-                for rank in ranks:
-                    rank.now = now
+            here = [rank.comes(until) for rank in ranks]
+            now = min((each.now for each, at in zip(ranks, here, strict=True) if at),
+                      default=self.now)  # fmt: skip
+            if not any(here):
                 return
         for rank in ranks:
             rank.now = now

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from gpuscope.serving.batch import Batch
 from gpuscope.serving.engine import Engine
@@ -208,11 +209,13 @@ class Pipeline:
 
     def take_ended(self) -> list[int]:
         """Requests that have ended since somebody asked."""
-        return [each for slot in self.slots for each in slot.take_ended()]
+        return self.late.take_ended()
 
     def step(self, until: float) -> None:
         """The next batch goes under way, or time passes until one can."""
         self._land()
+        if self.slots[0].told():
+            return
         for slot in tuple(self.back):
             slot.now = slot.planned = self.now
             slot.see(self.working)
@@ -220,13 +223,14 @@ class Pipeline:
                 return
         if not self.busy:
             return
-        times = [until, *(flight.end_s for flight in tuple(self.flights)[:1])]
-        comes_s = self.slots[0].late.next_s
-        if comes_s > self.now:
-            times.append(comes_s)
-        elif self.working and not self.flights:
+        by_s = min([until, *(flight.end_s for flight in tuple(self.flights)[:1])])
+        comes_s = self.late.next_s(by_s)
+        if comes_s <= self.now and self.working and not self.flights:
             return  # something was put off: the rest can begin
-        self.now = max(self.now, min(times))
+        if comes_s > self.now:
+            by_s = min(by_s, comes_s)
+        if by_s < inf and not self.late.ended:
+            self.now = max(self.now, by_s)
 
     def _begun(self, slot: Slot, until: float) -> bool:
         """Whether a slot has something to do; it is under way then."""
@@ -245,8 +249,6 @@ class Pipeline:
             flight = self.flights.popleft()
             slot = flight.slot
             slot.land(flight.begun, flight.end_s, flight.device, flight.waits)
-            for each in self.slots:  # tokens go out through one process
-                each.told, each.clear = slot.told, slot.clear
             self.back.append(slot)
 
     def _send(self, slot: Slot, batch: Batch) -> None:

@@ -5,8 +5,8 @@ same sequences, and only their keys grow: such a stretch is one step here. Its i
 taken as a straight line between its first and its last one, whose sum follows in closed form.
 Blocks that requests share are counted once (`gpuscope.serving.blocks`). Where the engine overlaps
 host and device, the next iteration is planned when one begins: who comes meanwhile is `late`, and
-waits for both. Tokens go out through the one process that requests come in by (`Front`), which may
-fall behind (`told`). All times are seconds from the start.
+waits for both. Requests come in and tokens go out through one process (`Front`), which may fall
+behind. All times are seconds from the start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuscope.serving.asking import Asking
 from gpuscope.serving.batch import MOST_STEPS, Batch, DeviceTime, steps_until
 from gpuscope.serving.blocks import Blocks
 from gpuscope.serving.engine import Engine
-from gpuscope.serving.front import Front
+from gpuscope.serving.front import Front, Said
 from gpuscope.serving.growth import Growing, Growth
 from gpuscope.serving.record import Record
 from gpuscope.serving.schedulers import Limits, Plan, View, policy
@@ -51,15 +51,12 @@ class Replica:
         self.rows = record or work.record
         self.now = 0.0
         self.waiting: deque[int] = deque()
-        self.late = Front()  # in no plan yet
+        self.late = Front(engine, self.record)  # who is in it is in no plan yet
         self.planned = 0.0  # when the next iteration was
         self.looks = 0  # a step at which it looked at what had come; it does every so many
-        self.told = 0.0  # when the tokens so far are out
-        self.clear = 0.0  # when those before the last iteration's are
         self.partial: dict[int, None] = {}
         self.decoding: dict[int, None] = {}  # in order of admission
         self.ends: list[tuple[int, int]] = []
-        self.ended: list[int] = []
         self.step_count = 0
         self.keys = 0
         self.to_come = 0  # tokens of those that decode
@@ -74,7 +71,7 @@ class Replica:
     @property
     def busy(self) -> bool:
         """Whether anything waits or is at work."""
-        return bool(self.waiting or self.late or self.partial or self.decoding)
+        return bool(self.waiting or self.late.open or self.partial or self.decoding)
 
     def join(self, each: int, intended: float, now: float) -> None:
         """A request comes into the queue."""
@@ -82,8 +79,7 @@ class Replica:
             self.now = max(self.now, now)
         self.record.intended[each] = intended
         self.work.left_at[each] = intended
-        at_s = self.clear if self.clear > self.now else now
-        self.late.add(each, at_s, self.engine.accepted_s(self.work.inputs[each]))
+        self.late.add(each, now, self.engine.accepted_s(self.work.inputs[each]))
 
     @property
     def queued(self) -> int:
@@ -96,11 +92,14 @@ class Replica:
         return bool(self.partial or self.decoding)
 
     def step(self, until: float) -> None:
-        """One event: an iteration with prompts, or a stretch of decoding that ends by `until`."""
-        if not self.working and not self.waiting:
-            self.now = max(self.now, min(self.late.next_s, until))
-            if self.late.next_s > until:
-                return  # who comes by then may hold them up
+        """One event: an iteration with prompts, or a stretch of decoding that ends by `until`.
+
+        Whoever drives it takes those that ended after each step (`take_ended`).
+        """
+        if self.told():
+            return
+        if not self.working and not self.waiting and not self.comes(until):
+            return
         self.see(self.working)
         batch = self.begin(until)
         if batch is None:
@@ -130,6 +129,19 @@ class Replica:
             self._preempt()  # half-done prompts hold all blocks
         return None
 
+    def told(self) -> bool:
+        """Whether last tokens went out by now: whose places are free, others may come to."""
+        self.late.advance(self.now)
+        return bool(self.late.ended)
+
+    def comes(self, until: float) -> bool:
+        """Whether, of those on their way to an idle replica, one is there by then; it rests so."""
+        ready_s = self.late.next_s(until)
+        by_s = min(ready_s, until)
+        if by_s < inf:
+            self.now = max(self.now, by_s)
+        return ready_s <= until and ready_s < inf and not self.late.ended
+
     def see(self, working: bool) -> None:
         """Who had come when the next iteration was planned can be in it."""
         if working and (self.step_count - self.looks) % self.engine.look_steps:
@@ -138,19 +150,9 @@ class Replica:
         idle = not working and not self.waiting and self.engine.accept_s > 0.0
         self.waiting.extend(self.late.out(planned, 1 if idle else inf))
 
-    def _tell(self, tokens: int, first_end: float, last_begun: float, steps: int = 1) -> None:
-        """Iterations up to now give so many tokens each.
-
-        None is shorter than the one before: the process is last idle before the first or the last.
-        """
-        busy = tokens * self.engine.token_s
-        self.told = max(max(self.told, first_end) + steps * busy, self.now + busy)
-        self.clear, self.planned = self.told - busy, last_begun
-
     def take_ended(self) -> list[int]:
         """Requests that have ended since somebody asked."""
-        ended, self.ended = self.ended, []
-        return ended
+        return self.late.take_ended()
 
     # -- one iteration with prompts ------------------------------------------------------------
 
@@ -232,7 +234,8 @@ class Replica:
         if decoding:
             self._advance(1)
         self.looks = self.step_count
-        self._tell(decoding + len(batch.ended), self.now, begun)
+        self.late.say(Said(begun, took, 0.0, 1, decoding + len(batch.ended)))
+        self.planned = begun
         for each in batch.ended:
             self._begin_decoding(each)
         self.barred = False
@@ -282,7 +285,7 @@ class Replica:
         work = self.work
         work.made[each] += 1
         if work.made[each] == 1:
-            self.record.first[each] = self.told + self.engine.reply_s
+            self.late.first(each)
         self.decoding[each] = None
         self.keys += work.done[each]
         work.since[each] = self.step_count
@@ -311,7 +314,7 @@ class Replica:
         return self._roomy(max(steps, 1))
 
     def steps_by(self, until: float, steps: int, first: float, slope: float) -> int:
-        """Of a stretch of so many, those before who comes by `until`, or is late, can be planned.
+        """Of a stretch of so many, those before who comes by `until` can be planned.
 
         Args:
             until: when the next request comes; it is let in `accept_s` later at the earliest.
@@ -319,14 +322,16 @@ class Replica:
             first: what the first iteration takes.
             slope: by how much longer each takes than the one before.
         """
-        if until < inf and not self.waiting:  # behind one that finds no room, none is admitted
-            comes = until + self.engine.accept_s - self.now
-            steps = min(steps, steps_until(comes, first, slope))
-        if self.late:  # until an iteration begins when it can be planned
-            rest = self.late.next_s - self.now
+        if self.late.open:
+            if self.late.coming or self.late.to_end:
+                return 1
+            rest = self.late.queued[0][0] - self.now  # until an iteration begins that has it
             more = steps_until(rest, first, slope) + self.engine.overlapped if rest > 0 else 1
             more += (self.looks - self.step_count - more) % self.engine.look_steps
             steps = min(steps, more)
+        if until < inf and not self.waiting:  # behind one that finds no room, none is admitted
+            comes = until + self.engine.accept_s - self.now
+            steps = min(steps, steps_until(comes, first, slope))
         return steps
 
     def decoded(self, steps: int, first: float, slope: float, device: float) -> None:
@@ -334,8 +339,8 @@ class Replica:
         sequences, begun = len(self.decoding), self.now
         took = steps * first + slope * steps * (steps - 1) / 2
         self.now += took
-        last_begun = self.now - (first + slope * (steps - 1))
-        self._tell(sequences, begun + first, last_begun, steps)
+        self.late.say(Said(begun, first, slope, steps, sequences))
+        self.planned = self.now - (first + slope * (steps - 1))
         self.totals[0] += min(device, took)
         self.totals[1] += max(took - device, 0.0)
         self._advance(steps)
@@ -395,9 +400,8 @@ class Replica:
 
     def _end(self, each: int) -> None:
         self._leave(each)
-        self.record.finished[each] = self.told + self.engine.reply_s
         self._free(each)
-        self.ended.append(each)
+        self.late.end(each)
 
     def _free(self, each: int) -> None:
         work = self.work

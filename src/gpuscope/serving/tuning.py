@@ -53,7 +53,7 @@ SORTS = {
         Text("a request's way in and out"),
         ("request_s", "accept_s", "accept_token_s", "reply_s"),
     ),
-    "stream": Sort(Text("streaming of a token"), ("token_s",)),
+    "stream": Sort(Text("streaming of a token"), ("token_s", "send_s")),
 }  # fmt: skip
 """What is fitted, and no more: the sorts of constants that differ from machine to machine."""
 

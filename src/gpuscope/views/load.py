@@ -67,7 +67,7 @@ def _latencies(found: Serving, figures: Metrics) -> Table:
 def _spans(found: Serving) -> Table | None:
     """A request's time by the server's own spans, apart from what the client sees."""
     served = found.served
-    if not len(served.queue_s):
+    if found.origin != "measured" or not len(served.queue_s):
         return None
     rows = [
         (Text("in its engine's queue"), served.queue_s),
