@@ -11,7 +11,7 @@ import pytest
 from fresh import bare, limits, linear
 
 from gpuscope.serving.fleet import serve_all
-from gpuscope.serving.front import TOGETHER, Front, Said
+from gpuscope.serving.front import TOGETHER, Front, Spoken
 from gpuscope.serving.record import Record
 from gpuscope.serving.requests import Requests
 
@@ -22,7 +22,7 @@ def front(turns: int = 1, token_s: float = 0.0, send_s: float = 0.0, rows: int =
 
 
 def iteration(made: Front, end_s: float, tokens: int, firsts: tuple[int, ...] = ()) -> None:
-    made.say(Said(end_s - 1.0, 1.0, 0.0, 1, tokens))
+    made.say(Spoken(end_s - 1.0, 1.0, 0.0, 1, tokens))
     for each in firsts:
         made.first(each)
 
@@ -108,10 +108,10 @@ def test_equal_iterations_are_told_as_one_by_one() -> None:
             steps, tokens = random.randint(1, 30), random.randint(1, 9)
             first, slope = random.uniform(1e-3, 2e-2), random.choice([0.0, 1e-5])
             begun = now
-            whole.say(Said(begun, first, slope, steps, tokens))
+            whole.say(Spoken(begun, first, slope, steps, tokens))
             for step in range(steps):
                 took = first + slope * step
-                single.say(Said(now, took, 0.0, 1, tokens))
+                single.say(Spoken(now, took, 0.0, 1, tokens))
                 now += took
             for one in (whole, single):
                 one.first(each)

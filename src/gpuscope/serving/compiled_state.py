@@ -36,7 +36,7 @@ decode, turns until it is in the queue, and which one ended before it in the sam
 
 BEGUN, FIRST, SLOPE = range(3)
 STEPS, TOKENS, OUT, FROM, UNTIL, LAST = range(6)
-"""Of `State.said_s` and `State.said_n`, as in `front.Said`: first tokens of the requests from one
+"""Of `State.said_s` and `State.said_n`, as in `front.Spoken`: first tokens of the requests from one
 to another, and the last one that ended, -1 for none (see `AFTER`)."""
 
 MOST_SAID = 1024

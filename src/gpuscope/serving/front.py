@@ -24,7 +24,7 @@ TOGETHER = 256
 
 
 @dataclass(slots=True)
-class Said:
+class Spoken:
     """Equal iterations that ended one after the other, not yet told.
 
     Attributes:
@@ -64,7 +64,7 @@ class Front:
         self.token_s, self.send_s, self.reply_s = engine.token_s, engine.send_s, engine.reply_s
         self.turns, self.record = engine.front_turns, record
         self.free_s = 0.0  # when the turn that is under way is over
-        self.said: deque[Said] = deque()
+        self.said: deque[Spoken] = deque()
         self.coming: deque[list[float]] = deque()  # came at, turns left, work a turn, request
         self.queued: deque[tuple[float, int]] = deque()  # in the queue since, request
         self.ended: list[int] = []
@@ -82,7 +82,7 @@ class Front:
         """A request comes, and takes so much work."""
         self.coming.append([at_s, self.turns, work_s / self.turns, each])
 
-    def say(self, said: Said) -> None:
+    def say(self, said: Spoken) -> None:
         """Iterations gave tokens."""
         self.said.append(said)
 
@@ -165,7 +165,7 @@ class Front:
         one.told = one.steps - 1
         return True
 
-    def _told(self, told: list[Said], end: float) -> None:
+    def _told(self, told: list[Spoken], end: float) -> None:
         """A turn is over."""
         self.free_s = end
         out_s = end + self.reply_s

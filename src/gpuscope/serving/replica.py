@@ -15,7 +15,7 @@ from math import inf
 
 from gpuscope.serving.admitting import Admitting
 from gpuscope.serving.batch import MOST_STEPS, Batch, steps_until
-from gpuscope.serving.front import Said
+from gpuscope.serving.front import Spoken
 
 
 class Replica(Admitting):
@@ -100,7 +100,7 @@ class Replica(Admitting):
         if decoding:
             self._advance(1)
         self.looks = self.step_count
-        self.late.say(Said(begun, took, 0.0, 1, decoding + len(batch.ended)))
+        self.late.say(Spoken(begun, took, 0.0, 1, decoding + len(batch.ended)))
         self.planned = begun
         for each in batch.ended:
             self._begin_decoding(each)
@@ -156,7 +156,7 @@ class Replica(Admitting):
         sequences, begun = len(self.decoding), self.now
         took = steps * first + slope * steps * (steps - 1) / 2
         self.now += took
-        self.late.say(Said(begun, first, slope, steps, sequences))
+        self.late.say(Spoken(begun, first, slope, steps, sequences))
         self.planned = self.now - (first + slope * (steps - 1))
         self.totals[0] += min(device, took)
         self.totals[1] += max(took - device, 0.0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.serving.front import Said
+from gpuscope.serving.front import Spoken
 from gpuscope.serving.replica import Replica
 
 MOST_DRAFTED = 64
@@ -124,7 +124,7 @@ class Speculating(Replica):
         took = self.engine.step_s(device, sequences, 0)
         begun = self.now
         self.now += took
-        self.late.say(Said(begun, took, 0.0, 1, sequences))
+        self.late.say(Spoken(begun, took, 0.0, 1, sequences))
         self.planned = begun
         self.totals[0] += min(device, took)
         self.totals[1] += max(took - device, 0.0)
