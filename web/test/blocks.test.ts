@@ -6,7 +6,7 @@ import { drawBlock } from "../src/blocks";
 import { edge, wrapped } from "../src/blocks/diagram";
 import { filled, position } from "../src/blocks/explorer";
 import { under } from "../src/blocks/heatmap";
-import { binarySteps, decades, isNarrow, linesOption, tiers } from "../src/blocks/lines";
+import { binarySteps, crowded, decades, isNarrow, linesOption, tiers } from "../src/blocks/lines";
 import type { Claim, ExplorerBlock, HeatMapBlock } from "../src/core/document";
 import { setLanguage } from "../src/core/language";
 
@@ -104,6 +104,7 @@ describe("axes", () => {
     expect(decades({ y: log, series: series([3, 40, null]) })).toEqual([1, 100]);
     expect(decades({ y: log, series: series([100, 100, 100]) })).toEqual([100, 1000]);
     expect(decades({ y: { ...log, log: false }, series: series([1, 2, 3]) })).toEqual([]);
+    expect([crowded([0.5, 1.3], 10), crowded([1.33, 1.67], 10), crowded([0.05, 0.13], 10), crowded([1, 70], 10), crowded([], 10)]).toEqual([true, false, true, false, false]);
   });
   it("keep the names of near lines apart", () => {
     const mark = (x: number) => ({ label: w("m"), x, y: null, role: "reference" });

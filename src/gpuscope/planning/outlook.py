@@ -46,6 +46,8 @@ SIGMAS = 1.2816
 WIDE = 8
 """From such a ratio of their ends on intervals are drawn on a logarithmic axis."""
 
+_FITS = Text("fits")
+
 
 def rivals(judged: Sequence[Any], front: Sequence[Any], best: Any) -> Section:
     """All that were simulated: a step's time with its interval against what it costs.
@@ -83,6 +85,7 @@ def against(
     intervals: Sequence[tuple[float, float, float]],
     front: Sequence[tuple[float, float]],
     choice: tuple[float, float],
+    named: Text = _FITS,
 ) -> Lines:
     """A scatter with an interval at each point.
 
@@ -92,6 +95,7 @@ def against(
         intervals: x, lower and upper end.
         front: places that no other beats.
         choice: the place that is taken.
+        named: what all of them are called.
     """
     wide = max(high for *_, high in intervals) > WIDE * min(low for _, low, _ in intervals)
     bars = [(at, end) for at, low, high in intervals for end in (low, high, None)]
@@ -101,7 +105,7 @@ def against(
         replace(y, log=wide),
         (
             Series(Text("80 % interval"), *_columns(bars)),
-            Series(Text("fits"), *_columns(all_places), shape="points", role="compute"),
+            Series(named, *_columns(all_places), shape="points", role="compute"),
             Series(Text("the front"), *_columns(front), shape="points", role="good"),
         ),
         (Mark(Text("the choice"), *choice, "good"),),

@@ -93,11 +93,18 @@ export function tiers(marks: Mark[], block: Pick<LinesBlock, "x" | "series">): M
   return found;
 }
 
+/** Whether the greatest value stands so near a power within the axis that their names would cover each other. */
+export function crowded(values: number[], base: number): boolean {
+  if (!values.length) return false;
+  const most = Math.log(Math.max(...values)) / Math.log(base), past = most - Math.floor(most + 1e-9);
+  return past > 1e-6 && past < 0.3 && Math.floor(most + 1e-9) >= Math.log(Math.min(...values)) / Math.log(base);
+}
+
 function valueAxis(described: Axis, values: number[], extra: Record<string, unknown>, narrow = false): Record<string, unknown> {
   const bounds = values.length ? { min: Math.min(...values), max: Math.max(...values) } : {};
   // An end's own name would stand on that of the power before it, or of the first step after it.
-  const base = described.unit === "bytes" ? 4 : 10, past = values.length && described.log ? (Math.log(Math.max(...values)) / Math.log(base)) % 1 : 0;
-  const ends = { ...(past > 1e-6 && past < 0.3 ? { showMaxLabel: false } : {}), ...(narrow && !described.log && Math.min(...values) > 0 ? { showMinLabel: false } : {}) };
+  const base = described.unit === "bytes" ? 4 : 10;
+  const ends = { ...(described.log && crowded(values, base) ? { showMaxLabel: false } : {}), ...(narrow && !described.log && Math.min(...values) > 0 ? { showMinLabel: false } : {}) };
   // Sizes of memory stand on powers of two.
   return axis({ type: described.log ? "log" : "value", logBase: base, ...bounds, scale: described.log, ...extra, axisLabel: { color: css("--soft"), fontSize: 11.5, hideOverlap: true, ...ends, formatter: (v: number) => quantity(v, described.unit) } });
 }

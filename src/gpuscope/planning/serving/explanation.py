@@ -241,6 +241,7 @@ def _rivals(plan: ServingPlan) -> tuple[Section, ...]:
         [(x, y / reach, y * reach) for x, y in places],
         [(each.usd_per_million or 0.0, each.tpot_s) for each in plan.front],
         (taken.usd_per_million, taken.tpot_s),
+        Text("simulated"),
     )
     limits = tuple(
         Mark(Text("limit"), y=limit.seconds, role="bad")

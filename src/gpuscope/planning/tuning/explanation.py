@@ -80,12 +80,22 @@ def explained_tuning(
         sections += kept(question.limits, plan.best, question.steps)
     if plan.judged:
         ordered = sorted(plan.judged, key=lambda each: each.value(question.goal) or 0.0)
-        sections.append(Section(Text("What fits"), (_table(plan, ordered),)))
+        sections.append(
+            Section(
+                Text("Plans that fit"),
+                (_table(Text("The best for the goal first"), plan, ordered),),
+            )
+        )
     simulated = shown is not None and shown.simulated
     if plan.best is not None and simulated:
         sections.append(rivals(plan.judged, plan.front, plan.best))
     if plan.short:
-        sections.append(Section(Text("What does not fit"), (_table(plan, plan.short),)))
+        sections.append(
+            Section(
+                Text("What does not fit"),
+                (_table(Text("The least short first"), plan, plan.short),),
+            )
+        )
     if shown is not None and simulated:
         sections.append(holders(shown, shown.candidate.words))
     if plan.best is not None and simulated:
@@ -219,7 +229,7 @@ def _nothing_fits(plan: TuningPlan) -> tuple[Text, ...]:
     return tuple(lines)
 
 
-def _table(plan: TuningPlan, rows: Sequence[Weighed]) -> Table:
+def _table(title: Text, plan: TuningPlan, rows: Sequence[Weighed]) -> Table:
     tokens = plan.question.global_batch * plan.question.example_tokens
     columns = (
         Column(Text("devices")),
@@ -249,7 +259,7 @@ def _table(plan: TuningPlan, rows: Sequence[Weighed]) -> Table:
         for each in rows
     ]
     chosen = tuple(n for n, each in enumerate(rows) if each is plan.best)
-    return Table(Text("The best for the goal first"), columns, tuple(cells), chosen)
+    return Table(title, columns, tuple(cells), chosen)
 
 
 def _fitting(found: Sequence[Shortfall]) -> Table:
