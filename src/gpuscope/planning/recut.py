@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuscope.planning.composed import held_of
+from gpuscope.planning.blocks import Block
 from gpuscope.planning.dimensions.stages import Ends, least_cut, words_of
+from gpuscope.planning.exchanges import held_of
 from gpuscope.planning.score import ADAM_BYTES, LOGIT_BYTES, kept_bytes
-from gpuscope.planning.tables import Block
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.pipeline.decoder_stages import cut_layers
 
@@ -39,7 +39,7 @@ def recut(question: Question, candidate: Candidate, block: Block) -> Candidate |
         plan.pp,
         plan.virtual,
         block.forward_s + block.backward_s + block.again_s[plan.recompute],
-        Ends(block.first_s, block.last_s - block.order_s),
+        Ends(block.first.both_s, block.last.both_s),
         tuple(held.block * a_parameter + kept * each for each in flight),
         Ends(held.first * a_parameter, head * a_parameter + tokens * size.vocabulary * LOGIT_BYTES),
         float(candidate.cluster.device.memory_usable_bytes),

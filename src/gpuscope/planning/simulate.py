@@ -1,9 +1,10 @@
 """One candidate by the simulator: its time with an interval, exact memory, energy and cost.
 
-A step is affine in its micro-batches once its ranks are filled (a pipeline: from two a stage on),
-so two short steps are captured and simulated instead of a long one. Held against the whole step:
-0.14 % for Llama 3.1 8B with eight micro-batches on eight H200s, 1.7 % for GPT-2 on one, where the
-host sets the pace.
+A step is affine in its micro-batches once its ranks are filled (a pipeline: from two a stage on;
+where gradients are summed over replicas once a step: from two on, since the first one's pass is
+also the last's), so two short steps are simulated instead of a long one, and without stages the
+longer alone is recorded. Held against the whole step: 0.14 % for Llama 3.1 8B with eight
+micro-batches on eight H200s, 1.7 % for GPT-2 on one, where the host sets the pace.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from gpuscope.api import Own
 from gpuscope.hardware import Cluster
 from gpuscope.planning.steps import Steps
 from gpuscope.planning.types import Candidate, Judged, Question
+from gpuscope.program.models.parallel.options import Parallelism
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Category
 from gpuscope.timeline.recost import Recosted
@@ -55,13 +57,13 @@ class Simulator:
             GpuscopeError: the program cannot run on this device.
         """
         cluster, plan = candidate.cluster, candidate.plan
-        one, two = (1, 2) if plan.pp == 1 else (2 * plan.pp, 3 * plan.pp)
+        one, two = _counts(plan)
         if plan.microbatches <= two:
             long = self._short(candidate, plan.microbatches, memory=True)
             step_s, low_s, high_s, energy_j = figures(long, plan.world_size)
         else:
-            short = self._short(candidate, one, memory=False)
             long = self._short(candidate, two, memory=True)
+            short = self._short(candidate, one, memory=False, longer=two)
             ends = zip(figures(short, plan.world_size), figures(long, plan.world_size), strict=True)
             reach = (plan.microbatches - one) / (two - one)
             step_s, low_s, high_s, energy_j = (a + reach * (b - a) for a, b in ends)
@@ -72,12 +74,24 @@ class Simulator:
         )
 
     def _short(
-        self, candidate: Candidate, microbatches: int, *, memory: bool
+        self, candidate: Candidate, microbatches: int, *, memory: bool, longer: int = 0
     ) -> Recosted | RecostedJob:
-        """The step with so many micro-batches."""
-        asked = candidate.with_batch(microbatches).asked
-        options = WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
-        return self._steps.of(candidate.cluster, options, memory=memory)
+        """The step with so many micro-batches, made of a longer one where that can be."""
+
+        def options(count: int) -> WorkloadOptions:
+            asked = candidate.with_batch(count).asked
+            return WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
+
+        made_of = options(longer) if longer and candidate.plan.pp == 1 else None
+        asked = options(microbatches)
+        return self._steps.of(candidate.cluster, asked, memory=memory, longer=made_of)
+
+
+def _counts(plan: Parallelism) -> tuple[int, int]:
+    """Micro-batches of the two short steps."""
+    if plan.pp > 1:
+        return 2 * plan.pp, 3 * plan.pp
+    return (1, 2) if plan.fsdp in ("full", "hybrid") else (2, 3)
 
 
 def figures(found: Recosted | RecostedJob, world: int) -> tuple[float, float, float, float]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuscope.api import Own, recost
 from gpuscope.capturing import capture_job, kept_figures
 from gpuscope.document.plain import plain
 from gpuscope.hardware import Cluster
+from gpuscope.program.microbatches import without_second
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
@@ -39,7 +40,13 @@ class Steps:
         self._captured: dict[object, Program | RankPrograms] = {}
 
     def of(
-        self, cluster: Cluster, options: WorkloadOptions, *, memory: bool, interval: bool = True
+        self,
+        cluster: Cluster,
+        options: WorkloadOptions,
+        *,
+        memory: bool,
+        interval: bool = True,
+        longer: WorkloadOptions | None = None,
     ) -> Recosted | RecostedJob:
         """One step.
 
@@ -48,13 +55,15 @@ class Steps:
             options: of the workload.
             memory: simulate the memory.
             interval: compute the 80 % interval.
+            longer: the same with one micro-batch more, recorded for the question anyway: this step
+                is made of that one, without memory.
 
         Raises:
             GpuscopeError: it cannot be captured, or not run on this device.
         """
 
         def make() -> _Step:
-            captured = self._programs(cluster, options)
+            captured = self._shorter(cluster, longer) or self._programs(cluster, options)
             constants = self._calibration
             found = recost(
                 captured, cluster, calibration=constants, memory=memory, interval=interval
@@ -65,10 +74,24 @@ class Steps:
             step = make()
         else:
             about = {"on": plain(cluster), "memory": memory, "interval": interval}
+            about["recorded"] = longer is None
             step = kept_figures(_Step, self.model, options, cluster, about, make)
         found = step.alike or step.ranks
         assert found is not None
         return found
+
+    def _shorter(
+        self, cluster: Cluster, longer: WorkloadOptions | None
+    ) -> Program | RankPrograms | None:
+        """A step without its second micro-batch; None where it has none, or none is meant."""
+        if longer is None:
+            return None
+        captured = self._programs(cluster, longer)
+        if isinstance(captured, Program):
+            return without_second(captured)
+        fewer = [without_second(program) for program in captured.programs]
+        found = tuple(program for program in fewer if program is not None)
+        return replace(captured, programs=found) if len(found) == len(fewer) else None
 
     def _programs(self, cluster: Cluster, options: WorkloadOptions) -> Program | RankPrograms:
         key = options, cluster.n_devices, cluster.devices_per_node

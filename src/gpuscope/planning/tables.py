@@ -9,63 +9,31 @@ composed of that by `gpuscope.planning.composed`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import cast
 
 from gpuscope.capturing import capture_job, kept_figures
 from gpuscope.cost.anew import costed_anew
-from gpuscope.cost.types import CostedOp, Kind, Limiter
+from gpuscope.cost.registry import Constants
 from gpuscope.document.plain import plain
 from gpuscope.hardware import Cluster, calibration_for, parse_target
+from gpuscope.planning.blocks import Block, block_of, inside
 from gpuscope.planning.dimensions.registry import Choices, applied
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.program.world import RankPrograms
+from gpuscope.timeline.contention import DeviceOverlap
 
 Split = tuple[int, int, int, Choices]
 """(tp, cp, ep), and what is chosen beside the layout."""
 
-__all__ = ["Block", "Tables", "grown"]
-
-_PARTS = ("forward", "backward", "first", "last", "order", "full", "selective")
+__all__ = ["Tables", "grown"]
 
 _CHUNKED = "aten::_chunk_cat"
-"""Puts gradients in order to be summed over ranks."""
-
-_KEPT = ("aten::mm", "aten::bmm", "aten::addmm", "aten::_grouped_mm", "gpuscope::attention")
-"""Results that selective recomputation keeps (`gpuscope.program.models.parallel.recompute`)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A rank's work for one micro-batch; seconds of the device, its own collectives included.
-
-    Attributes:
-        forward_s, backward_s: of a block.
-        again_s: of what a block computes again, by recomputation; its last product never is, since
-            nothing of the backward pass needs the result.
-        first_s, last_s: both passes of the embedding, and of the output layer with the loss.
-        order_s: of `last_s`, what puts gradients in order: a pipeline does it once a step.
-        host_s: host time of a block, both passes.
-        ends_host_s: of everything before and after the blocks, both passes.
-        sorts: time of a block's kernels by their kind and by what limits them.
-        optimizer_s: for one parameter that a rank updates.
-    """
-
-    forward_s: float
-    backward_s: float
-    again_s: Mapping[str, float]
-    first_s: float
-    last_s: float
-    order_s: float
-    host_s: float
-    ends_host_s: float
-    sorts: Mapping[tuple[Kind, Limiter], float]
-    optimizer_s: float
+"""Puts gradients in order to be summed over ranks: once a step or a micro-batch, by the plan."""
 
 
 class Tables:
@@ -136,51 +104,15 @@ class Tables:
         # The board's power limit goes by the whole step: as many blocks as the model has.
         deep = self.question.size.layers - self.depth + 1
         ops = tuple(
-            replace(op, repeat=deep) if _inside(op, layer) and op.phase != "optimizer" else op
+            replace(op, repeat=deep) if inside(op, layer) and op.phase != "optimizer" else op
             for op in _own(program)
         )
-        made = costed_anew(
-            _renumbered(program, ops), cluster.device, calibration_for(cluster.device), cluster
-        )
-        gap = made.costed.kernel_gap_s
-        beside: dict[tuple[Kind, Limiter], float] = {}
-        parts = dict.fromkeys(_PARTS, 0.0)
-        host = ends_host = optimizer = 0.0
-        final = max(op.index for op in ops if op.name in _KEPT and _forward(op, layer))
-        for item, was in zip(made.costed.ops, ops, strict=True):
-            op, spent = item.op, _device_s(item, gap)
-            if op.phase == "optimizer":
-                optimizer += spent
-            elif _inside(op, layer):
-                parts["forward" if op.phase == "forward" else "backward"] += spent
-                host += _host_s(item)
-                for kernel in item.kernels:
-                    sort = kernel.kind, kernel.limiter
-                    beside[sort] = beside.get(sort, 0.0) + kernel.duration_s
-                if _forward(op, layer) and was.index < final:
-                    parts["full"] += spent
-                    if op.name not in _KEPT and op.group < 0:
-                        parts["selective"] += spent
-            elif op.module.startswith("embedding"):
-                parts["first"] += spent
-                ends_host += _host_s(item)
-            elif not op.module.startswith("layers."):
-                ends_host += _host_s(item)
-                parts["last"] += spent
-                parts["order"] += spent if op.name == _CHUNKED else 0.0
+        constants = calibration_for(cluster.device)
+        made = costed_anew(_renumbered(program, ops), cluster.device, constants, cluster)
         held = sum(s.nbytes for s in program.storages if s.category == "parameter") / 4
-        return Block(
-            forward_s=parts["forward"],
-            backward_s=parts["backward"],
-            again_s={"none": 0.0, "selective": parts["selective"], "full": parts["full"]},
-            first_s=parts["first"],
-            last_s=parts["last"],
-            order_s=parts["order"],
-            host_s=host,
-            ends_host_s=ends_host,
-            sorts=beside,
-            optimizer_s=optimizer / max(1.0, held),
-        )
+        overlap = DeviceOverlap.of(cluster.device, constants)
+        instruction_s = Constants(constants).value("host.python_instruction_s")
+        return block_of(made.costed, layer, held, overlap, instruction_s)
 
 
 def grown(few: tuple[int, Program], more: tuple[int, Program], sequences: int) -> Program | None:
@@ -255,12 +187,13 @@ def _renumbered(program: Program, ops: tuple[Op, ...]) -> Program:
 
 
 def _own(program: Program) -> tuple[Op, ...]:
-    """Operators that every plan has: no casts of parameters or to gradients, no sums of these."""
+    """Operators that every plan has: no casts of parameters or to gradients, no sums of these, nor
+    what puts them in order for that."""
     sort = {storage.id: storage.category for storage in program.storages}
     kept: list[Op] = []
     cast: set[int] = set()
     for op in program.ops:
-        if op.stream != 0:
+        if op.stream != 0 or op.name == _CHUNKED:
             continue
         if op.name in ("aten::_to_copy", "aten::copy_"):
             read, made = op.inputs[-1].storage, op.outputs[0].storage
@@ -269,19 +202,3 @@ def _own(program: Program) -> tuple[Op, ...]:
                 continue
         kept.append(op)
     return tuple(kept)
-
-
-def _forward(op: Op, layer: str) -> bool:
-    return op.phase == "forward" and _inside(op, layer)
-
-
-def _inside(op: Op, layer: str) -> bool:
-    return op.module == layer or op.module.startswith(layer + ".")
-
-
-def _device_s(item: CostedOp, gap_s: float) -> float:
-    return sum(kernel.duration_s + gap_s for kernel in item.kernels)
-
-
-def _host_s(item: CostedOp) -> float:
-    return item.host.before_s + item.host.per_launch_s * len(item.kernels) + item.host.after_s
