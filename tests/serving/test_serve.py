@@ -198,6 +198,10 @@ def test_the_command_saves_compares_and_speaks_chinese(tmp_path: Path) -> None:
     assert cli.invoke(app, ["compare", *paths]).exit_code == 0
     told = cli.invoke(app, ["compare", *paths, "--lang", "zh"])
     assert "中位数" in told.output
+    none = tmp_path / "none.json"
+    none.write_text("")
+    told = cli.invoke(app, ["compare", paths[0], str(none)])
+    assert "none.json is empty" in told.output + str(told.exception)
     words = ["llama-3.1-8b", "--rate", "4", "--requests", "50", "--slo", "ttft<1s"]
     page = tmp_path / "x.html"
     told = cli.invoke(app, ["serve", *words, "--lang", "zh", "--report", str(page)])

@@ -91,7 +91,7 @@ def test_without_dynamic_batching_each_request_goes_alone(tmp_path: Path) -> Non
     ],
 )  # fmt: skip
 def test_what_is_none(tmp_path: Path, text: str) -> None:
-    with pytest.raises(GpuscopeError, match=r"no config\.pbtxt"):
+    with pytest.raises(GpuscopeError, match=r"no config\.pbtxt.*dynamic_batching \{ \}"):
         read_config(written(tmp_path, text))
 
 

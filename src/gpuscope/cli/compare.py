@@ -50,7 +50,7 @@ def compare_command(
         from gpuscope.cli.results import check_figures
 
         check_figures(figures)
-    if len(files) == 2 and all(_is_serving(file) for file in files):
+    if len(files) == 2 and any(_is_serving(file) for file in files):
         _compare_serving(files, as_json, report, lang)
         return
     runs = [run for file in files for run in runs_of(file)]

@@ -85,7 +85,7 @@ def read_config(path: str | Path) -> TritonConfig:
         raise InputFileError(
             Text("{path} is no config.pbtxt of Triton.", path=target),
             str(error),
-            Text('Write: name: "m" max_batch_size: 8 dynamic_batching {{ }}'),
+            Text("Write: {example}", example='name: "m" max_batch_size: 8 dynamic_batching { }'),
         ) from error
     return found
 
