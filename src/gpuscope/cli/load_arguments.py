@@ -62,7 +62,7 @@ _HOW: dict[str, tuple[Any, Any]] = {
         ],
         "",
     ),
-    "api": (Annotated[str, typer.Option(help=Text("completions or chat."))], "completions"),
+    "api": (Annotated[str, typer.Option(help=Text("completions, chat or triton."))], "completions"),
     "prompts": (
         Annotated[str | None, typer.Option(help=Text("ids or words [what the server takes]."))],
         None,

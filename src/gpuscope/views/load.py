@@ -129,10 +129,12 @@ def _failures(found: Serving, figures: Metrics) -> list[Text]:
 
 def _client(found: Serving) -> Text:
     client = found.client
-    counted = (
-        Text("Tokens are counted by the server.")
-        if client.get("tokens_from") == "usage"
-        else Text("Tokens are pieces of the stream, counted by the client.")
+    counted = {
+        "usage": Text("Tokens are counted by the server."),
+        "answers": Text("Tensors were asked for: an answer counts as one token."),
+    }.get(
+        str(client.get("tokens_from")),
+        Text("Tokens are pieces of the stream, counted by the client."),
     )
     late, share = client.get("lateness_p99_s"), client.get("processor_share")
     own = Text(

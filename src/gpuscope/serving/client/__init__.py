@@ -6,7 +6,7 @@
     failure   what went wrong, in words   scrape      what the server says of itself
     receiver  where a server's spans go    spans      what an OTLP message says
     traced    which request a span is of   dcgm       what NVIDIA's exporter says of the devices
-    run       all of it: a measured `Serving`
+    triton    tensors instead of prompts   run       all of it: a measured `Serving`
 
 It is made of asyncio's own transports, not of an HTTP library: with 1,000 streams of 10 tokens a
 second, the libraries send requests five (aiohttp) and twenty times (httpx) as late, which a server

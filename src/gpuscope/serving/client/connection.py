@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -180,16 +181,16 @@ def payload(
     key: str = "",
     *,
     keep: bool = False,
-    more: str = "",
+    more: Sequence[str] = (),
 ) -> bytes:
-    """A request as bytes: POST of JSON, or GET without a body; `more` is one line of its head."""
+    """A request as bytes: POST of JSON, or GET without a body; `more` lines are of its head."""
     lines = [
         f"{'GET' if body is None else 'POST'} {address.path}{path} HTTP/1.1",
         f"Host: {address.named}",
         "User-Agent: gpuscope",
         f"Connection: {'keep-alive' if keep else 'close'}",
         *([f"Authorization: Bearer {key}"] if key else []),
-        *([more] if more else []),
+        *more,
     ]
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]

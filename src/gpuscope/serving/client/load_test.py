@@ -15,7 +15,7 @@ from gpuscope.serving.client.run import Asked, Tell, run_load
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import Serving
 
-_APIS: tuple[Api, ...] = ("completions", "chat")
+_APIS: tuple[Api, ...] = ("completions", "chat", "triton")
 _SORTS: tuple[Sort, ...] = ("ids", "words")
 
 _TIME = re.compile(r"^(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s|m|min|h|)$")
@@ -83,7 +83,8 @@ def load_test(
         shared, groups: tokens of their beginning that prompts share, and how many beginnings.
         requests: a load of your own, instead of all above.
         seed: same seed, same requests, here and in the simulator.
-        api: "completions" or "chat".
+        api: "completions" or "chat"; "triton" for a model of Triton Inference Server, asked by its
+            tensors (KServe's v2 over HTTP), whose answers are whole.
         prompts: "ids" (of tokens) or "words"; None for what the server takes.
         tokenizer: file or folder of a local one, for prompts of exact lengths.
         timeout_s: the longest that an answer may take.
@@ -104,6 +105,8 @@ def load_test(
         raise UnknownNameError("api", api, _APIS)
     if prompts is not None and prompts not in _SORTS:
         raise UnknownNameError(Text("sort of prompts"), prompts, _SORTS)
+    if api == "triton":
+        output = 1
     if for_s is None and count is None and requests is None:
         for_s = FOR_S
     if requests is None:

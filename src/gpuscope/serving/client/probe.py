@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -61,10 +62,20 @@ class Door:
         """
         return await self._exchange(PATHS[form.api], body, self.timeout_s)
 
-    async def _exchange(self, path: str, body: bytes | None, timeout_s: float) -> Reply:
+    async def send(self, path: str, body: bytes, more: Sequence[str] = ()) -> Reply:
+        """The answer to a body at a path, with lines of the head beside the usual ones.
+
+        Raises:
+            ReplyError: there is none.
+        """
+        return await self._exchange(path, body, self.timeout_s, more)
+
+    async def _exchange(
+        self, path: str, body: bytes | None, timeout_s: float, more: Sequence[str] = ()
+    ) -> Reply:
         connection = await connect(self.address, self.context, min(timeout_s, PATIENCE_S))
         try:
-            connection.ask(payload(self.address, path, body, self.key))
+            connection.ask(payload(self.address, path, body, self.key, more=more))
             return (await connection.answer(timeout_s)).read()
         finally:
             connection.close()

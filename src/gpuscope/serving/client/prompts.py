@@ -19,8 +19,8 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, require_package
 from gpuscope.serving.requests import Requests
 
-Api = Literal["completions", "chat"]
-Sort = Literal["ids", "words", "text"]
+Api = Literal["completions", "chat", "triton"]
+Sort = Literal["ids", "words", "text", "tensors"]
 
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
@@ -110,11 +110,17 @@ class Prompts:
         self._salt = secrets.randbits(64)
         self._tokenizer = local_tokenizer(tokenizer) if tokenizer else None
 
-    def body(self, row: int) -> bytes:
-        """Of one request."""
+    @property
+    def path(self) -> str:
+        """Of the endpoint."""
+        return PATHS[self.form.api]
+
+    def body(self, row: int) -> tuple[bytes, tuple[str, ...]]:
+        """Of one request, and lines of its head beside the usual ones."""
         requests = self._requests
         ids = self._ids(row, int(requests.input_tokens[row]))
-        return encode(self._model, self.form, self._prompt(ids), int(requests.output_tokens[row]))
+        output = int(requests.output_tokens[row])
+        return encode(self._model, self.form, self._prompt(ids), output), ()
 
     def _prompt(self, ids: np.ndarray) -> str | list[int]:
         if self.form.sort == "ids":

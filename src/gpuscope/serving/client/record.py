@@ -200,13 +200,20 @@ def as_serving(
             "lateness_p99_s": own.lateness_p99_s,
             "stamp_p99_s": own.stamp_p99_s,
             "processor_share": own.busy,
-            "tokens_from": "pieces" if record.counted else "usage",
+            "tokens_from": _counted(known, record),
             **({"void": void} if void else {}),
         },
         server=server,
         name=requests.name,
         notes=tuple(notes),
     )
+
+
+def _counted(known: Known, record: Record) -> str:
+    """Who counted the tokens: "answers" are whole, and count as one."""
+    if known.form.api == "triton":
+        return "answers"
+    return "pieces" if record.counted else "usage"
 
 
 def _notes(record: Record) -> list[Text]:

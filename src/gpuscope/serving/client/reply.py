@@ -56,6 +56,7 @@ class Reply:
         headers: names in small letters.
         times_s: when tokens came, a piece of the stream each.
         finished_s: when the last choice came; None before.
+        last_s: when the last bytes came.
         prompt_tokens, output_tokens: as the server counts them; None where it does not say.
         body: of an answer that is no stream, its beginning.
         done: the whole answer is there.
@@ -67,6 +68,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     times_s: list[float] = field(default_factory=list)
     finished_s: float | None = None
+    last_s: float = 0.0
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     body: bytearray = field(default_factory=bytearray)
@@ -98,6 +100,7 @@ class Reply:
             ReplyError: it is no answer, or too long.
         """
         self._total += len(data)
+        self.last_s = now_s
         if self._total > MOST_BODY:
             raise ReplyError(failure.LONG_BODY)
         self._raw += data

@@ -21,12 +21,14 @@ from gpuscope.serving.client.energy import Energy
 from gpuscope.serving.client.failure import ReplyError
 from gpuscope.serving.client.pace import Own, Patient
 from gpuscope.serving.client.probe import Door, Known, probe, with_text
-from gpuscope.serving.client.prompts import PATHS, Api, Prompts, Sort
+from gpuscope.serving.client.prompts import Api, Prompts, Sort
 from gpuscope.serving.client.receiver import Receiver
 from gpuscope.serving.client.record import Record, as_serving
 from gpuscope.serving.client.reply import Reply, judged
 from gpuscope.serving.client.scrape import EVERY_S, MOST_PAGES
 from gpuscope.serving.client.traced import Traced
+from gpuscope.serving.client.triton import Tensors, probe_model
+from gpuscope.serving.client.triton import judged as whole
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import FINISHED, Serving
 
@@ -118,7 +120,8 @@ class _Run:
     done: int = 0
     start_s: float = 0.0
     door: Door = field(init=False)
-    prompts: Prompts = field(init=False)
+    prompts: Prompts | Tensors = field(init=False)
+    judge: Callable[[Reply], Text | None] = judged
     rows: Iterator[int] = field(init=False)  # of a closed loop, not yet made
     bodies: deque[tuple[int, bytes]] = field(default_factory=deque)  # made, not yet sent
 
@@ -135,9 +138,7 @@ class _Run:
         if asked.otlp is not None:
             self.traced = Traced(Receiver(asked.otlp))
             await self.traced.receiver.open()
-        known = await probe(self.door, asked.model, asked.api, asked.prompts)
-        known = with_text(known, asked.tokenizer)
-        self.prompts = Prompts(asked.requests, known.model, known.form, asked.tokenizer)
+        known = await self._known()
         self.record = Record.of(asked.requests)
         with Energy(address.local) as energy:
             await self._measured()
@@ -145,6 +146,18 @@ class _Run:
             await self.traced.wait(np.flatnonzero(self.record.status == FINISHED).tolist())
             self.traced.receiver.close()
         return self._result(known, energy.joules)
+
+    async def _known(self) -> Known:
+        """What the server takes, and who makes bodies of it."""
+        asked = self.asked
+        if asked.api == "triton":
+            known, self.prompts = await probe_model(self.door, asked.model, asked.requests)
+            self.judge = whole
+            return known
+        known = await probe(self.door, asked.model, asked.api, asked.prompts)
+        known = with_text(known, asked.tokenizer)
+        self.prompts = Prompts(asked.requests, known.model, known.form, asked.tokenizer)
+        return known
 
     async def _measured(self) -> None:
         """The run itself, between two looks at the server's metrics and its devices'."""
@@ -265,7 +278,7 @@ class _Run:
         row, intended_s, answer = unread
         try:
             reply = answer.read()
-            problem = judged(reply)
+            problem = self.judge(reply)
         except ReplyError as error:
             reply, problem = answer.reply, error.args[0]
         if problem is None:
@@ -288,10 +301,11 @@ class _Run:
         return await connect(self.door.address, self.door.context, self.asked.timeout_s)
 
     def _payload(self, row: int, keep: bool) -> bytes:
-        path = PATHS[self.prompts.form.api]
-        more = self.traced.header(row) if self.traced else ""
-        body = self.prompts.body(row)
-        return payload(self.door.address, path, body, self.door.key, keep=keep, more=more)
+        body, more = self.prompts.body(row)
+        if self.traced:
+            more = (*more, self.traced.header(row))
+        door = self.door
+        return payload(door.address, self.prompts.path, body, door.key, keep=keep, more=more)
 
     def _failed(
         self, row: int, intended_s: float, reason: Text, connection: Connection | None
