@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from memory_work import dense, median_error, one, run, seconds
 
@@ -39,6 +41,17 @@ def test_the_gradient_of_a_table_writes_all_of_it() -> None:
     kernels = run("embedding_dense_backward", (rows, index), (table,))
     fill = max(kernels, key=lambda k: k.written_bytes)
     assert fill.written_bytes == 1_000_000 * 64 * 4
+
+
+def test_accumulated_values_that_are_a_slice_are_copied_first() -> None:
+    """The gradient of a gathered row that was put beside others."""
+    x, index = dense(40000, 256), dense(240000, dtype="int64")
+    rows = dense(240000, 256)
+    part = replace(rows, stride=(768, 1))
+    whole = run("_index_put_impl_", (x, index, rows), (x,), accumulate=True)
+    sliced = run("_index_put_impl_", (x, index, part), (x,), accumulate=True)
+    assert len(sliced) == len(whole) + 1
+    assert sliced[0].name == "copy_strided"
 
 
 def test_accumulating_writes_sort_their_indices() -> None:

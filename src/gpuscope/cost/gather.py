@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, reads, written
-from gpuscope.cost.copy import copy_kernel, fill_kernel
+from gpuscope.cost.copy import copy_kernel, fill_kernel, made_contiguous
 from gpuscope.cost.elementwise import elementwise
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
@@ -231,6 +231,8 @@ def index_put(work: Work) -> tuple[Kernel, ...]:
     moved = items * values.itemsize
     if not work.op.args.get("accumulate", False):
         return (*before, element_kernel(work, "index_put", "index_put", items, moved, moved))
+    # The values are read row by row: others are copied first (`value.contiguous()`).
+    before += made_contiguous(work, len(inputs) - 1)
     return (*before, *_accumulated(work, table, indices, count))
 
 
