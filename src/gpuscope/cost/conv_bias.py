@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine
-from gpuscope.cost.reduction import reduce_kernels
+from gpuscope.cost.reduction import memset_kernel, reduce_kernels, reduce_plan
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -40,34 +40,38 @@ def add_bias(work: Work, y: TensorSpec) -> Kernel:
 def sum_bias(work: Work, grad: TensorSpec) -> tuple[Kernel, ...]:
     """The gradient of the bias: the sum over images and positions.
 
-    Channels first, images and positions do not merge into one dimension: a block of 512 threads a
-    channel walks them, element after element.
+    Channels first, images and positions do not merge into one dimension: a block of 512 threads
+    walks a channel, element after element, and where few channels have many values (256 a thread)
+    several blocks share one.
     """
     dims = (0, *range(2, len(grad.shape)))
-    near = grad.nbytes <= machine(work).l2_bytes / 2
+    m = machine(work)
+    near = grad.nbytes <= m.l2_bytes / 2
     if grad.is_channels_last or grad.shape[0] == 1 or grad.numel == grad.shape[0] * grad.shape[1]:
         return reduce_kernels(work, grad, dims, name="bias", hot=near)
     size = float(grad.nbytes)
     get = work.constants.value
     channels = grad.shape[1]
-    steps = grad.numel / channels / 512
-    return (
-        kernel(
-            work,
-            Launch(
-                "reduce_bias",
-                "reduction",
-                0.0 if near else size,
-                size if near else 0.0,
-                float(channels * grad.itemsize),
-                items=grad.numel,
-                cycles=get("convolution.bias.sum_cycles"),
-                grid=channels,
-                block=512,
-                chain_s=get("convolution.bias.sum_base_s")
-                + steps * get("convolution.bias.sum_step_s"),
-                dtype=grad.dtype,
-                family="convolution.bias",
-            ),
+    plan = reduce_plan(
+        channels, grad.numel // channels, True, m.units, m.threads_per_unit or 2048, grad.itemsize
+    )
+    main = kernel(
+        work,
+        Launch(
+            "reduce_bias",
+            "reduction",
+            0.0 if near else size,
+            size if near else 0.0,
+            float(channels * grad.itemsize),
+            items=grad.numel,
+            cycles=get("convolution.bias.sum_cycles"),
+            grid=plan.grid,
+            block=plan.threads,
+            chain_s=get("convolution.bias.sum_base_s")
+            + plan.per_thread * get("convolution.bias.sum_step_s"),
+            floor_s=get("reduction.shared.base_s") if plan.shared_by > 1 else 0.0,
+            dtype=grad.dtype,
+            family="convolution.bias",
         ),
     )
+    return (memset_kernel(work), main) if plan.shared_by > 1 else (main,)

@@ -36,6 +36,7 @@ class ReducePlan:
         per_thread: values that one thread adds up.
         shared_by: blocks that share one output.
         vector: values a thread loads or stores at once.
+        down: threads of a block that a column's values are dealt out to, before they add them up.
     """
 
     threads: int
@@ -43,6 +44,7 @@ class ReducePlan:
     per_thread: int
     shared_by: int
     vector: int
+    down: int = 1
 
 
 def reduce_plan(
@@ -88,7 +90,7 @@ def reduce_plan(
     if per_thread >= 256 and blocks <= target:
         shared = max(min(ceil(target / blocks), ceil(per_thread / 16)), ceil(per_thread / 256))
         per_thread = ceil(per_thread / shared)
-    return ReducePlan(threads, blocks * shared, per_thread, shared, vector)
+    return ReducePlan(threads, blocks * shared, per_thread, shared, vector, height)
 
 
 def _power_of_two(value: int, most: int) -> int:
@@ -155,13 +157,12 @@ def reduce_kernels(
     # Four loads at once; a dense run is loaded 16 bytes at a time.
     unroll = max(4.0, 16 / spec.itemsize) if innermost and length >= 128 else 4.0
     steps = ceil(plan.per_thread / unroll)
-    rows = plan.threads // min(plan.threads, _WARP)
     way = "rows" if innermost else "columns"
     chain = get(f"reduction.{way}.base_s")
     finish = 0.0
     if plan.shared_by > 1:
         # The last block to finish adds up the others' partial results, after all have been read.
-        depth = plan.shared_by / (rows if not innermost else plan.threads)
+        depth = plan.shared_by / (plan.down if not innermost else plan.threads)
         finish = get("reduction.shared.base_s")
         finish += depth * get("reduction.shared.step_s")
     total = float(spec.touched_bytes)
