@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from memory_work import dense, median_error, one
+from memory_work import dense, median_error, one, run
 
 
 def test_recorded_calls() -> None:
@@ -31,3 +31,14 @@ def test_planes_of_one_pixel_share_a_sector() -> None:
 def test_what_outgrows_the_cache_waits_for_memory_at_each_plane() -> None:
     assert _enlarged(1024, 8, 16, hot=False) > 1.4 * _enlarged(1024, 8, 16)
     assert _enlarged(1024, 96, 192) == pytest.approx(_enlarged(1024, 96, 192, hot=False), rel=0.1)
+
+
+def test_windows_are_written_out_image_by_image() -> None:
+    """Recorded on an H200: 47.4 us for each of 128 pictures, 2.9 for each of 32 small ones."""
+    x = dense(128, 3, 224, 224)
+    made = run("im2col", (x,), (dense(128, 768, 196),), kernel_size=(16, 16))
+    assert len(made) == 128
+    assert made[0].duration_s == pytest.approx(47.4e-6, rel=0.2)
+    small = run("im2col", (dense(32, 128, 32, 32),), (dense(32, 512, 256),), hot=True)
+    assert len(small) == 32
+    assert small[0].duration_s == pytest.approx(2.9e-6, rel=0.3)
