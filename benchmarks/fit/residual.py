@@ -92,7 +92,8 @@ def _twice(point: Point) -> Any:
 
 def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any, ...]]:
     """What a row's call runs: (features, kind, name, physical seconds, bound) of each operator."""
-    from gpuscope.cost.engine import _Coster, _residency
+    from gpuscope.cost.engine import _Coster, _residency, _sorts
+    from gpuscope.cost.identity import Same
     from gpuscope.cost.registry import Constants, Work
     from gpuscope.hardware import calibration_for, device
     from gpuscope.measurement.calibrate.cases import CLEAN, DIRTY, at_clock
@@ -105,11 +106,12 @@ def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any,
     settings = tuple(sorted(program.settings.items()))
     clocked = _Coster(at_clock(target, round(share, 1)), constants, settings, False)
     at_home = _Coster(target, constants, settings, False)
-    hot = _residency(program.ops, float(target.l2_bytes or 0))
+    same = Same(program.ops)
+    hot, sorts = _residency(same, float(target.l2_bytes or 0)), _sorts(same)
     half = len(program.ops) // 2
     part = slice(half, None) if row["state"] == "hot" else slice(0, half)
-    for op, warm in zip(program.ops[part], hot[part], strict=True):
-        kernels, home = clocked.kernels(op, warm), at_home.kernels(op, warm)
+    for op, sort, warm in zip(program.ops[part], sorts[part], hot[part], strict=True):
+        kernels, home = clocked.kernels(op, sort, warm), at_home.kernels(op, sort, warm)
         seconds = sum(k.duration_s for k in kernels)
         if seconds > 0:
             work = Work(op, target, constants, settings, warm)
