@@ -33,7 +33,7 @@ from benchmarks.harvest.calls import Call, read  # noqa: E402
 from benchmarks.harvest.judge import CALLS, TIMES, held_out  # noqa: E402
 
 WIDE = ROOT / "validation" / "recordings" / "h200" / "micro" / "wide.jsonl.gz"
-BATCH, POOL = "normalization.batch.", "copy.pool"
+BATCH, POOL = "normalization.batch.", "copy."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,42 @@ FITS: dict[str, Fit] = {
         "ComputeInternalGradients",
         "group_norm_sums",
         tuple(BATCH + f"group_sums.{c}" for c in ("cycles", "load", "base_s")),
+    ),
+    **{
+        f"{way}.{kind}.{layout}": Fit(
+            rf"{kind}_pool2d{middle}\.",
+            symbol,
+            f"^{kind}_pool2d",
+            tuple(f"{POOL}{way}.{kind}.{layout}.{c}_cycles" for c in ("thread", "visit")),
+        )
+        for way, kind, layout, middle, symbol in (
+            ("pool", "avg", "first", "", "avg_pool2d_out_cuda_frame<"),
+            ("pool", "avg", "last", "", "avg_pool2d_out_cuda_frame_nhwc"),
+            ("pool", "max", "first", "_with_indices", "max_pool_forward_nchw"),
+            ("pool", "max", "last", "_with_indices", "max_pool_forward_nhwc"),
+            ("pool_backward", "avg", "first", "_backward", "avg_pool2d_backward_out_cuda_frame<"),
+            ("pool_backward", "avg", "last", "_backward", "avg_pool2d_backward_out_cuda_frame_nhwc"),
+            ("pool_backward", "max", "first", "_with_indices_backward", "max_pool_backward_nchw"),
+            ("pool_backward", "max", "last", "_with_indices_backward", "max_pool_backward_nhwc"),
+        )
+    },
+    "bilinear": Fit(
+        r"upsample_bilinear2d\.",
+        "upsample_bilinear2d_out_frame",
+        "upsample_bilinear2d",
+        tuple(f"copy.interpolate.{c}" for c in ("plane_cycles", "plane_s", "load")),
+    ),
+    "bilinear.last": Fit(
+        r"upsample_bilinear2d\.",
+        "upsample_bilinear2d_nhwc_out_frame",
+        "upsample_bilinear2d",
+        ("copy.interpolate.bilinear_cycles",),
+    ),
+    "adaptive": Fit(
+        r"_adaptive_avg_pool2d\.",
+        "adaptive_average_pool<",
+        "adaptive",
+        tuple(f"copy.pool.plane.{c}" for c in ("thread_cycles", "visit_cycles", "base_s")),
     ),
     "index_sums": Fit(
         "index_put|index_put_add",

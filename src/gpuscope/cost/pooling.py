@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil, prod
 
-from gpuscope.cost.bandwidth import Launch, kernel, reads, written
+from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, kernel, reads, written
 from gpuscope.cost.copy import fill_kernel
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
@@ -20,6 +20,9 @@ from gpuscope.program.types import TensorSpec
 
 _PLANE_THREADS = (32, 8)
 """Along a row and a column of an adaptively pooled plane (AdaptiveAveragePooling.cu)."""
+
+_SCATTERED_CYCLES = 0.5
+"""Clocks of a multiprocessor a load of a sector of its own: a warp's 32 at 64 bytes a clock."""
 
 
 def _sizes(work: Work, name: str, dims: int) -> tuple[int, ...]:
@@ -42,6 +45,14 @@ def _window(work: Work, large: TensorSpec, small: TensorSpec) -> float:
     return max(large.numel / max(small.numel, 1), 1.0)
 
 
+def _apart(work: Work, large: TensorSpec, small: TensorSpec) -> int:
+    """Elements between what neighbouring threads read first."""
+    if small.shape[-1] == 1:
+        return prod(large.shape[2:])
+    steps = _sizes(work, "stride", max(len(large.shape) - 2, 1))
+    return steps[-1] if steps else max(large.shape[-1] // small.shape[-1], 1)
+
+
 def _kind(work: Work) -> str:
     return "max" if "max" in work.op.name else "avg"
 
@@ -61,7 +72,17 @@ def _pooled(
     get, read = work.constants.value, reads(work, positions)
     last = "last" if items.is_channels_last else "first"
     key = f"copy.{way}.{_kind(work)}.{last}"
-    block = 256
+    block = 256 if _kind(work) == "max" else 1024
+    visit_cycles = get(f"{key}.visit_cycles")
+    if way == "pool" and last == "first":
+        # Neighbouring threads read a stride apart, or a plane where each has its own.
+        apart = _apart(work, work.op.inputs[0], items) * items.itemsize
+        visit_cycles = max(visit_cycles, min(1.0, apart / SECTOR_BYTES) * _SCATTERED_CYCLES)
+    lanes, grid = items.numel, max(1, ceil(items.numel / block))
+    if key == "copy.pool_backward.max.first" and len(items.shape) == 4:
+        # Blocks of their own for each plane, whatever of the last one is empty.
+        planes, pixels = prod(items.shape[:2]), prod(items.shape[2:])
+        lanes, grid = planes * ceil(pixels / 32) * 32, planes * ceil(pixels / block)
     return kernel(
         work,
         Launch(
@@ -70,13 +91,12 @@ def _pooled(
             read.cold,
             read.hot,
             written(work),
-            items=items.numel,
-            cycles=get(f"{key}.thread_cycles") + visits * get(f"{key}.visit_cycles"),
-            grid=max(1, ceil(items.numel / block)),
+            items=lanes,
+            cycles=get(f"{key}.thread_cycles") + visits * visit_cycles,
+            grid=grid,
             block=block,
-            streaming=True,
-            chain_s=get("copy.pixel.base_s"),
-            loads=max(visits, 1.0) * get("copy.pool.load"),
+            chain_s=get("copy.pool.base_s"),
+            loads=get("copy.pool.load") + (visits - 1.0) * get("copy.pool.next_load"),
             dtype=items.dtype,
             family=f"copy.{way}",
         ),
