@@ -335,3 +335,13 @@ def test_a_bias_of_a_large_float32_product_is_free() -> None:
 def test_a_bias_keeps_float32_from_splitting_k_as_it_would(m: int, n: int, k: int) -> None:
     """cuBLAS has no plain kernel for both: 54 us with a bias, 24 without (64 x 1024 x 4096)."""
     assert _with_bias_s(m, n, k) > 1.3 * _plain_s(m, n, k)
+
+
+def test_batched_products_neither_cut_k_nor_have_a_form_for_a_small_side() -> None:
+    """[8, 3, 8192] x [8, 8192, 64] took 143 us on an H200, one block of 32 x 32 each walking K."""
+    a, b = dense(8, 3, 8192, dtype="float32"), dense(8, 8192, 64, dtype="float32")
+    made = run("aten::bmm", (a, b), (dense(8, 3, 64, dtype="float32"),))
+    assert len(made) == 1
+    assert made[0].duration_s == pytest.approx(143e-6, rel=0.5)
+    one = run("aten::mm", (dense(3, 8192), dense(8192, 64)), (dense(3, 64),))
+    assert sum(k.duration_s for k in one) < made[0].duration_s / 3

@@ -62,6 +62,8 @@ class Problem:
         layout: row-major ("N") or transposed ("T") storage of A and of B, e.g. "NT".
         aligned: bytes that every row start is a multiple of (16 suits the fast kernels).
         hot_a, hot_b: the operand is likely in L2 already.
+        whole: by the library's batched kernels, which neither cut K nor have forms of their own
+            for a small side: none of 330 recorded on an H200 did the first, two the second.
     """
 
     m: int
@@ -80,6 +82,7 @@ class Problem:
     aligned: int = 16
     hot_a: bool = False
     hot_b: bool = False
+    whole: bool = False
 
     @property
     def flops(self) -> float:
@@ -125,7 +128,7 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     """The fastest kernel for a product, and its time."""
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return _matrix_vector(problem, machine, machine.gemv_s)
-    timed = _timed(problem, machine)
+    timed = _timed(problem, machine, not problem.whole)
     best = int(_preference(problem, machine, timed).argmin())
     found = _at(problem, machine, timed, best)
     whole_s = found.duration_s + float(timed.whole.flat[best] - timed.total.flat[best])
@@ -144,7 +147,7 @@ def candidates(
     """
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return (_matrix_vector(problem, machine, machine.gemv_s),)
-    timed = _timed(problem, machine, split)
+    timed = _timed(problem, machine, split and not problem.whole)
     preference = _preference(problem, machine, timed)
     rows = preference.argmin(axis=0)
     best = preference.min(axis=0)
@@ -278,7 +281,7 @@ def _matrix_vector(problem: Problem, machine: Machine, floor_s: float) -> Plan:
 def _small_side(problem: Problem, machine: Machine) -> Plan | None:
     """Few rows or columns: a thread walks K for eight results of the other side."""
     small = min(problem.m, problem.n)
-    if machine.small is None or small > _SMALL_SIDE:
+    if machine.small is None or small > _SMALL_SIDE or problem.whole:
         return None
     hot = problem.hot_a and problem.hot_b
     blocks = max(1, -(-max(problem.m, problem.n) // 8) * problem.batch)
