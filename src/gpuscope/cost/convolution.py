@@ -14,6 +14,7 @@ from math import ceil, gcd, prod
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
 from gpuscope.cost.conv_depthwise import depthwise, stream
+from gpuscope.cost.conv_groups import alone, one_by_one, part
 from gpuscope.cost.conv_padding import padding, rounded, spread_groups, stepped
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
@@ -100,6 +101,14 @@ def _pass(
     """Kernels of one pass, conversions included."""
     if shape.depthwise:
         return [depthwise(work, shape, which, first.spec, second.spec, out)]
+    if one_by_one(work, shape, which, compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)):
+        filters = (False, which != "weight_gradient", which == "weight_gradient")
+        a, b, c = (
+            part(t, shape.groups, of)
+            for t, of in zip((first.spec, second.spec, out), filters, strict=True)
+        )
+        each = _pass(work, alone(shape), which, Operand(a, first.hot), Operand(b, second.hot), c)
+        return each * shape.groups
     made, turned = _product(work, shape, which, first, second, out)
     found = made.slowed(plan(made.problem, made.machine))
     kernels = made.kernels(work, found, out)
