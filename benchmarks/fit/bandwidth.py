@@ -370,9 +370,8 @@ GROUPS = (
         {
             "normalization.batch.library.cycles": 0.75,
             "normalization.batch.library.value_s": 0.55e-9,
-            "normalization.batch.library_backward.cycles": 1.3,
-            "normalization.batch.library_backward.load": 0.3,
-            "normalization.batch.library_backward.value_s": 0.8e-9,
+            "normalization.batch.library_backward.cycles": 1.144,
+            "normalization.batch.library_backward.load": 0.545,
             "normalization.batch.nhwc.library.base_s": 1.0e-6,
             "normalization.batch.nhwc.library_backward.base_s": 1.0e-6,
         },

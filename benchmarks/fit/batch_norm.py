@@ -40,6 +40,11 @@ STARTS: Mapping[str, Mapping[str, float]] = {
         "backward.load": 0.6,
         "backward.base_s": 1.5e-6,
     },
+    "batch_norm_library_backward": {
+        "library_backward.cycles": 1.3,
+        "library_backward.load": 0.545,
+        "library_backward.base_s": 2e-6,
+    },
     **{
         f"batch_norm_{key}_channels_last": {
             f"nhwc.{key}.cycles": values[0],

@@ -413,6 +413,7 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
                 read.cold,
                 read.hot + read.total,
                 size,
+                again=2 * values * spec.itemsize > _KEPT_BYTES,
             ),
         )
     if last:
@@ -461,6 +462,8 @@ def group_norm(work: Work) -> tuple[Kernel, ...]:
     read = reads(work, (0,))
     kernels = list(made_contiguous(work, 0))
     cold, hot = read.cold, read.hot
+    if read.total + written(work) > machine(work).l2_bytes:
+        cold, hot = read.total, 0.0  # what is written last has pushed it out
     values = channels // max(groups, 1) * pixels
     kernels += [
         _channel_walk(
