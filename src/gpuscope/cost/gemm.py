@@ -63,7 +63,7 @@ class Problem:
         aligned: bytes that every row start is a multiple of (16 suits the fast kernels).
         hot_a, hot_b: the operand is likely in L2 already.
         whole: by the library's batched kernels, which neither cut K nor have forms of their own
-            for a small side: none of 330 recorded on an H200 did the first, two the second.
+            for a small side: of 300 recorded on an H200 none did the first, two the second.
     """
 
     m: int

@@ -252,7 +252,7 @@ def product(
         aligned=alignment_bytes(a, b, out),
         hot_a=left.hot,
         hot_b=right.hot,
-        whole=work.device.vendor == "NVIDIA" and "bmm" in work.op.name,
+        whole=work.device.vendor == "NVIDIA" and batch > 1,
     )
     machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
     return Product(problem, machine)
