@@ -47,7 +47,7 @@ def one_by_one(work: Work, shape: ConvShape, which: Pass, dtype: str) -> bool:
     one_in, one_out = shape.channels_in // shape.groups, shape.channels_out // shape.groups
     narrow, wide = min(one_in, one_out), max(one_in, one_out)
     if dtype == "float32":
-        return wide >= _LEAST
+        return narrow >= _LEAST
     if dtype == "tf32":
         if which == "forward" and shape.groups >= _MANY and narrow >= _PACKED:
             return False
