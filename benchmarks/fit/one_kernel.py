@@ -1,10 +1,11 @@
-"""Fit one kernel's constants to its own recorded times: `python benchmarks/fit/one_kernel.py NAME ...`.
+"""Fit a kernel's constants to its own recorded times: `python benchmarks/fit/one_kernel.py NAME`.
 
-A call's sum cannot tell its kernels' constants apart; the recordings name each kernel. NAME is one of
-`FITS`: whose calls, which recorded symbol, which modelled kernel, which constants. Calls are those that
-constants may be fitted to: of `micro/wide.jsonl.gz`, of the harvest's seen families and, with
-`--replayed FILE`, of another replay. Two thirds of the calls tune (by a hash of their sizes), a third
-judges. Prints errors before and after and the constants; the residual takes no part. `--rows` lists calls.
+A call's sum cannot tell its kernels' constants apart; the recordings name each kernel. NAME is one
+of `FITS`: whose calls, which recorded symbol, which modelled kernel, which constants. Calls are
+those that constants may be fitted to: of `micro/wide.jsonl.gz`, of `micro/cases.jsonl.gz` and of
+the harvest's seen families. Two thirds of the calls tune (by a hash of their sizes), a third
+judges. Prints errors before and after and the constants; the residual takes no part. `--rows` lists
+the calls.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "validation")]
 
-from held_out.points import Point  # noqa: E402
-
 from benchmarks.harvest.calls import Call, read  # noqa: E402
 from benchmarks.harvest.judge import CALLS, TIMES, held_out  # noqa: E402
+from held_out.points import Point  # noqa: E402
 
-WIDE = ROOT / "validation" / "recordings" / "h200" / "micro" / "wide.jsonl.gz"
+MICRO = ROOT / "validation" / "recordings" / "h200" / "micro"
+WIDE, CASES = MICRO / "wide.jsonl.gz", MICRO / "cases.jsonl.gz"
 BATCH, POOL = "normalization.batch.", "copy."
 
 
@@ -57,8 +58,10 @@ FITS: dict[str, Fit] = {
         r"native_group_norm\.|norm group",
         "RowwiseMoments",
         "group_norm_moments",
-        tuple(BATCH + f"group_moments.{c}" for c in ("cycles", "load", "base_s"))
-        + ("normalization.group.warp_base",),
+        (
+            *(BATCH + f"group_moments.{c}" for c in ("cycles", "load", "base_s")),
+            "normalization.group.warp_base",
+        ),
     ),
     "group_sums": Fit(
         r"native_group_norm_backward|norm group",
@@ -79,7 +82,13 @@ FITS: dict[str, Fit] = {
             ("pool", "max", "first", "_with_indices", "max_pool_forward_nchw"),
             ("pool", "max", "last", "_with_indices", "max_pool_forward_nhwc"),
             ("pool_backward", "avg", "first", "_backward", "avg_pool2d_backward_out_cuda_frame<"),
-            ("pool_backward", "avg", "last", "_backward", "avg_pool2d_backward_out_cuda_frame_nhwc"),
+            (
+                "pool_backward",
+                "avg",
+                "last",
+                "_backward",
+                "avg_pool2d_backward_out_cuda_frame_nhwc",
+            ),
             ("pool_backward", "max", "first", "_with_indices_backward", "max_pool_backward_nchw"),
             ("pool_backward", "max", "last", "_with_indices_backward", "max_pool_backward_nhwc"),
         )
@@ -131,7 +140,7 @@ class Case:
         return zlib.crc32(self.text.encode()) % 3 == 0
 
 
-def recorded(fit: Fit, replayed: Path | None) -> Iterator[tuple[Any, dict[str, Any]]]:
+def recorded(fit: Fit) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Points and rows that may be looked at."""
     wanted = re.compile(fit.calls)
     with gzip.open(WIDE, "rt") as lines:
@@ -146,14 +155,13 @@ def recorded(fit: Fit, replayed: Path | None) -> Iterator[tuple[Any, dict[str, A
             call = calls[row["call"]]
             if wanted.search(call.params["op"]):
                 yield call, {**row, "params": call.params}
-    if replayed is not None:
-        with gzip.open(replayed, "rt") as lines:
-            for row in map(json.loads, lines):
-                if "us" in row and wanted.search(row["params"]["op"]):
-                    yield Call(row["kind"], row["params"]), row
+    with gzip.open(CASES, "rt") as lines:
+        for row in map(json.loads, lines):
+            if "us" in row and wanted.search(row["params"]["op"]):
+                yield Call(row["kind"], row["params"]), row
 
 
-def cases(fit: Fit, replayed: Path | None, cache: Path | None) -> list[Case]:
+def cases(fit: Fit, cache: Path | None) -> list[Case]:
     """All, captured; `cache` keeps the captured calls."""
     import gpuscope as gs
 
@@ -162,7 +170,7 @@ def cases(fit: Fit, replayed: Path | None, cache: Path | None) -> list[Case]:
         kept = pickle.loads(cache.read_bytes())
     found = []
     symbol = re.compile(fit.symbol)
-    for point, row in recorded(fit, replayed):
+    for point, row in recorded(fit):
         if not any(symbol.search(k[0]) for k in row["kernels"]):
             continue
         if point.text not in kept:
@@ -267,7 +275,6 @@ def main() -> int:
     """Fit, judge, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*", choices=[*FITS, []])
-    parser.add_argument("--replayed", type=Path, help="another replay's rows")
     parser.add_argument("--cache", type=Path, help="folder of captured calls")
     parser.add_argument("--rows", action="store_true", help="list the calls")
     parser.add_argument("--dry", action="store_true", help="judge what stands")
@@ -276,7 +283,7 @@ def main() -> int:
     for name in args.names or FITS:
         fit = FITS[name]
         kept = args.cache / f"{name}.pickle" if args.cache else None
-        all_of = cases(fit, args.replayed, kept)
+        all_of = cases(fit, kept)
         tune, judge = ([c for c in all_of if c.judges is part] for part in (False, True))
         sys.stdout.write(f"{name}: before: {said(errors(fit, judge, {}))}\n")
         over = values(fit.constants) if args.dry else search(fit, tune)
