@@ -295,9 +295,8 @@ def main() -> int:
                 zip(all_of, errors(fit, all_of, over), strict=True), key=lambda p: -abs(p[1])
             ):
                 real = sum(k[3] * k[4] for k in case.row["kernels"] if re.search(fit.symbol, k[0]))
-                sys.stdout.write(
-                    f"  {math.expm1(error):+6.0%} {real:9.1f} us {case.row['state']:4s} {case.text[:230]}\n"
-                )
+                state, text = case.row["state"], case.text[:230]
+                sys.stdout.write(f"  {math.expm1(error):+6.0%} {real:9.1f} us {state:4s} {text}\n")
     return 0
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from gpuscope.cost.added_matrix import copied, row_on_all
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.small_products import in_kernels
@@ -282,6 +281,8 @@ def _padded(work: Work, specs: Sequence[TensorSpec]) -> tuple[Kernel, ...]:
     device = work.device
     if device.warp_size is not None or device.compiles_whole_steps or work.constants.calibrated:
         return ()
+    from gpuscope.cost.added_matrix import copied
+
     return tuple(
         replace(copied(work, float(spec.nbytes), float(spec.nbytes)), name="pad_rows", note=_PAD)
         for spec in specs
@@ -340,17 +341,20 @@ def _added(work: Work, a: Operand, b: Operand, used: TensorSpec | None) -> tuple
     by default on ROCm.
     """
     matrix = used is not None and len(used.shape) > 1 and used.shape[-2] > 1
-    if used is not None and not matrix and "baddbmm" in work.op.name:
-        kernels = _gemm(work, a, b, work.op.outputs[0])
-        in_place = not kernels or work.op.name.endswith("_")
-        return kernels if in_place else (row_on_all(work, used), *kernels)
-    if used is not None and not matrix and work.device.vendor == "AMD":
-        kernels = _gemm(work, a, b, work.op.outputs[0])
-        return (copied(work, float(used.nbytes)), *kernels) if kernels else ()
-    kernels = _gemm(work, a, b, used)
-    if not kernels or not matrix or work.op.name.endswith("_"):
+    batched, amd = "baddbmm" in work.op.name, work.device.vendor == "AMD"
+    if used is None or not (matrix or batched or amd):
+        return _gemm(work, a, b, used)
+    from gpuscope.cost.added_matrix import copied, row_on_all
+
+    # Where no epilogue adds a row, the product is one that a matrix is added to.
+    kernels = _gemm(work, a, b, used if matrix else work.op.outputs[0])
+    in_place = work.op.name.endswith("_")
+    if not kernels or (in_place and (matrix or batched)):
         return kernels
-    return (copied(work), *kernels)
+    if matrix:
+        return (copied(work), *kernels)
+    added = row_on_all(work, used) if batched else copied(work, float(used.nbytes))
+    return (added, *kernels)
 
 
 @kernel_model("aten::linear")

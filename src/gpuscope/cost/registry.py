@@ -46,6 +46,7 @@ MODELS = Registry[KernelModel](
     Text("kernel model"),
     "gpuscope.cost",
     apart={
+        "added_matrix": (),
         "batch_norm": _IMAGE_NORMS,
         "channel_blocks": (),
         "collective": _COMMUNICATION,
