@@ -327,6 +327,7 @@ def _part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
 @kernel_model(
     "aten::as_strided_",
     "aten::as_strided",
+    "aten::unfold",
     "aten::set_",
     "aten::detach_",
     "aten::_assert_async",

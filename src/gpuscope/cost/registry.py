@@ -38,6 +38,20 @@ _POOLS = tuple(
     f"aten::{name}"
     for name in ("max_pool", "avg_pool", "fractional_max_pool", "adaptive_", "_adaptive_")
 )
+_RESAMPLED = tuple(
+    f"aten::{name}"
+    for name in (
+        "upsample_",
+        "_upsample_",
+        "grid_sampler_",
+        "cudnn_grid_sampler",
+        "affine_grid_generator",
+        "im2col",
+        "col2im",
+        "reflection_pad",
+        "replication_pad",
+    )
+)
 
 TRITON = "triton::"
 """How the names of the user's own Triton kernels begin; one model serves all."""
@@ -55,6 +69,7 @@ MODELS = Registry[KernelModel](
         "index_sums": (),
         "own_models": (),
         "pooling": _POOLS,
+        "resample": _RESAMPLED,
         "one_by_one": (),
         "host_arithmetic": (),
         "host_engine": (),

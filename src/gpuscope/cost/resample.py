@@ -203,7 +203,6 @@ def pieces(work: Work) -> tuple[Kernel, ...]:
 
 @kernel_model(
     "aten::col2im",
-    "aten::unfold",
     "aten::reflection_pad1d",
     "aten::reflection_pad2d",
     "aten::reflection_pad3d",
