@@ -188,6 +188,7 @@ def engine_of(row: Mapping[str, str]) -> tuple[Engine, float]:
         "prompt": max(8192, places + asked + 64),
         "two prompts": max(2048, 2 * asked),
         "concurrency": places,
+        "128 or more": max(128, places),
     }
     for name in ("utilization", "max_tokens", "max_sequences", "prefix_cache", "overlapped"):
         if name in said:
