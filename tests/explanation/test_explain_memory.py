@@ -33,7 +33,10 @@ def test_the_peak_is_the_prediction_s() -> None:
 
 
 def test_what_does_not_fit_is_said_and_what_would() -> None:
-    made = memory("gpt2", on="rtx-4090", options=WorkloadOptions(task="train", layers=1, batch=512))
+    options = WorkloadOptions(task="train", layers=1, batch=512)
+    made = memory("gpt2", on="rtx-4090", options=options)
+    facts = next(b for s in made.sections for b in s.blocks if isinstance(b, Facts))
+    assert facts.rows[0].value == gs.predict("gpt2", "rtx-4090", options=options).peak_memory_bytes
     assert made.summary[0].startswith("The step does not fit")
     assert "放不下" in render(made.summary[0], "zh")
     assert "fits" in made.summary[2]

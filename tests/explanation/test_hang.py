@@ -123,7 +123,7 @@ def test_a_send_with_its_receive_is_not_alone(tmp_path: Path) -> None:
 
 
 @settings(
-    deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_whoever_stops_first_is_found(tmp_path: Path, data: st.DataObject) -> None:

@@ -84,9 +84,9 @@ JOBS: Mapping[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     ),
     FOLDED: (
         "llama-3.2-1b",
-        "4xh200",
-        {"seq": 512, "layers": 4},
-        {"pp": 4, "microbatch": 1, "global_batch": 16},
+        "2xh200",
+        {"seq": 512, "layers": 2},
+        {"pp": 2, "microbatch": 1, "global_batch": 16},
     ),
     "context parallel": ("llama-3.2-1b", "2xh200", {"seq": 2048, "layers": 2}, {"cp": 2}),
     "two nodes": ("gpt2", "2x8xh100", {"seq": 256, "layers": 2}, {"fsdp": "full"}),

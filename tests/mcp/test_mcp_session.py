@@ -41,7 +41,7 @@ class Attention(nn.Module):
 
 
 def build():
-    model = nn.Sequential(*[Attention() for _ in range(4)]).to(DEVICE)
+    model = nn.Sequential(*[Attention() for _ in range(2)]).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     x = torch.randn(8, 512, 128, device=DEVICE)
 

@@ -74,7 +74,7 @@ def test_more_memory_never_makes_the_best_worse(question: Question, factor: floa
     assert _best(roomy) <= _best(question)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(QUESTIONS, FACTORS)
 def test_more_bandwidth_never_makes_the_best_worse(question: Question, factor: float) -> None:
     link = question.clusters[0].device.scale_up
@@ -84,7 +84,7 @@ def test_more_bandwidth_never_makes_the_best_worse(question: Question, factor: f
     assert _best(quick) <= _best(question)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(QUESTIONS, st.floats(0.5, 0.99), st.floats(0.0, 0.5))
 def test_a_looser_limit_never_makes_the_best_worse(
     question: Question, strict: float, less: float
@@ -93,7 +93,7 @@ def test_a_looser_limit_never_makes_the_best_worse(
     assert _best(loose) <= _best(replace(question, certainty=strict))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(QUESTIONS)
 def test_more_devices_to_choose_from_never_make_the_best_worse(question: Question) -> None:
     more = asked(model=question.model, on="h100", devices="1..16", goal=question.goal)
@@ -103,7 +103,7 @@ def test_more_devices_to_choose_from_never_make_the_best_worse(question: Questio
     assert _best(wide) <= _best(question)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(QUESTIONS, st.sampled_from(BESIDE))
 def test_more_choices_never_make_the_best_worse(question: Question, more: dict[str, str]) -> None:
     usual = replace(question, tries=())
@@ -111,7 +111,7 @@ def test_more_choices_never_make_the_best_worse(question: Question, more: dict[s
     assert _best(wide) <= _best(usual)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(QUESTIONS)
 def test_equal_questions_have_equal_answers(question: Question) -> None:
     def answer() -> Plan:

@@ -108,7 +108,7 @@ def test_the_same_timeline(tmp_path, small, monkeypatch):
 def test_cut_off_anywhere(tmp_path, small):
     path = tmp_path / "a.json"
     picked = random.Random(3)
-    for length in [picked.randrange(len(TEXT)) for _ in range(6)]:
+    for length in [picked.randrange(len(TEXT)) for _ in range(3)]:
         path.write_bytes(TEXT[:length])
         both(path, workers=1)
     assert any(TOOK)
@@ -151,7 +151,7 @@ def test_objects_after_the_events(tmp_path, small):
 
 def test_real_recordings(small, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 40_000)
-    for path in sorted((RECORDED / "4xh200").glob("*/rank-0.json.gz"))[:2]:
+    for path in sorted((RECORDED / "4xh200").glob("*/rank-0.json.gz"))[:1]:
         both(path)
     assert TOOK.count(True) > 5
 

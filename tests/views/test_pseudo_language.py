@@ -22,9 +22,9 @@ DATA = ROOT / "tests" / "data"
 RECORDED = DATA / "traces" / "h200" / "compute_bound"
 
 OUTPUTS = {
-    "predict": "predict gpt2 --task train --batch 2 --on h200",
-    "job": "predict gpt2 --task train --microbatch 1 --on 8xh200 --fsdp full",
-    "decode": "predict gpt2 --task decode --batch 1 --on h200",
+    "predict": "predict gpt2 --task train --batch 2 --layers 2 --on h200",
+    "job": "predict gpt2 --task train --microbatch 1 --layers 2 --on 8xh200 --fsdp full",
+    "decode": "predict gpt2 --task decode --batch 1 --layers 2 --on h200",
     "recording": f"analyze {DATA / 'traces' / '4xh200' / 'ddp_slow_host'}",
     "compare": f"compare {DATA / 'runs' / 'h200-mlp-small.json.gz'} {RECORDED}",
     "explain": "explain matmul 4096 4096 4096 --on h200",

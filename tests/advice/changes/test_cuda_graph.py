@@ -6,9 +6,9 @@ from changed_cases import case_of
 from gpuscope.advice.registry import find
 
 
-def _build(training=True, item=False, copied=False, optimizer=torch.optim.AdamW):
+def _build(training=True, item=False, copied=False, optimizer=torch.optim.AdamW, depth=30):
     def build():
-        model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(30))).cuda()
+        model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(depth))).cuda()
         made = optimizer(model.parameters(), lr=0.01)
         x = torch.randn(8, 64, device="cuda")
         host = torch.randn(8, 64)
@@ -62,10 +62,10 @@ def test_where_they_fit():
     assert call.fits(infer).applies
     assert not call.fits(plain).applies
     assert not whole.fits(infer).applies
-    assert "item" in whole.fits(case_of(_build(item=True))).why
-    assert not whole.fits(case_of(_build(copied=True))).applies
-    counted = whole.fits(case_of(_build(optimizer=torch.optim.Adagrad)))
+    assert "item" in whole.fits(case_of(_build(item=True, depth=2))).why
+    assert not whole.fits(case_of(_build(copied=True, depth=2))).applies
+    counted = whole.fits(case_of(_build(optimizer=torch.optim.Adagrad, depth=2)))
     assert "Adagrad" in counted.why
-    assert not whole.fits(case_of(_build(), "compile-reduce-overhead")).applies
+    assert not whole.fits(case_of(_build(depth=2), "compile-reduce-overhead")).applies
     low, high = whole.saving_s(plain.run, plain)
     assert 0 == low < high < plain.run.step_time_s

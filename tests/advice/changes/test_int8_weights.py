@@ -10,7 +10,7 @@ from gpuscope.advice.registry import find
 
 
 def test_eager_decoding_gets_slower_and_smaller():
-    build = decoding(width=2048, dtype=torch.bfloat16)
+    build = decoding(width=4096, dtype=torch.bfloat16)
     plain, small = case_of(build), case_of(build, "int8-weights")
     assert find("int8-weights").fits(plain).applies
     assert small.run.device_busy_s > plain.run.device_busy_s

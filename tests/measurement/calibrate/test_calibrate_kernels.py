@@ -27,7 +27,7 @@ def true_points(values: dict[str, float], noise: float = 0.0) -> list[Point]:
     """Products that take what the model says under these constants."""
     rng = random.Random(7)
     found = []
-    for size in (128, 256, 512, 1024, 2048, 4096, 8192):
+    for size in (128, 512, 2048, 8192):
         for width in (256, 1024, 4096):
             point = product(size, width, 2048)
             case = case_of(point, H200)
@@ -43,13 +43,14 @@ def values_of(calibration: Calibration) -> dict[str, float]:
 
 def test_a_slower_matrix_unit_is_found() -> None:
     slow = values_of(BASE) | {"matmul.bf16.efficiency": BASE.value("matmul.bf16.efficiency") * 0.7}
-    found = kernel_constants(true_points(slow), H200, BASE)
+    points = true_points(slow)
+    found = kernel_constants(points, H200, BASE)
     assert found["matmul.bf16.efficiency"].value == pytest.approx(
         slow["matmul.bf16.efficiency"], rel=0.05
     )
-    before = loss(log_errors(cases(true_points(slow)), H200, values_of(BASE)))
+    before = loss(log_errors(cases(points), H200, values_of(BASE)))
     fitted = values_of(BASE) | {n: e.value for n, e in found.items()}
-    assert loss(log_errors(cases(true_points(slow)), H200, fitted)) < before / 3
+    assert loss(log_errors(cases(points), H200, fitted)) < before / 3
 
 
 def cases(points: list[Point]) -> list:

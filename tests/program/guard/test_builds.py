@@ -69,9 +69,9 @@ def test_a_prediction_leaves_nothing(
     if not overlay:
         monkeypatch.setenv("GPUSCOPE_NO_OVERLAY", "1")
     before = files(folder)
-    programs = [gs.capture("training.py:build") for _ in range(3)]
+    programs = [gs.capture("training.py:build") for _ in range(2)]
     assert files(folder) == before
-    assert programs[0].ops == programs[1].ops == programs[2].ops  # libraries are there by then
+    assert programs[0].ops == programs[1].ops  # libraries are there by then
     assert "training" not in sys.modules
     assert capfd.readouterr().out == ""  # where results stand
     note = str(programs[0].assumptions[-1])

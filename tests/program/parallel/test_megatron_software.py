@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
 from gpuscope.program.world import RankPrograms
 
 SIZE = TransformerSize(
-    layers=2, hidden=1024, heads=8, kv_heads=8, head=128, ffn=4096, vocabulary=512, context=512
+    layers=1, hidden=1024, heads=8, kv_heads=8, head=128, ffn=4096, vocabulary=512, context=512
 )
 MEGATRON = {
     "fused_projections": True,
@@ -35,6 +36,7 @@ def _options(software: Software, **plan: object) -> WorkloadOptions:
     return WorkloadOptions(seq=512, parallel=ParallelOptions(software=software, **plan))  # type: ignore[arg-type]
 
 
+@cache
 def _program(software: Software, **plan: object) -> Program:
     return capture(SIZE, options=_options(software, **plan))
 
@@ -103,7 +105,7 @@ def test_every_gather_and_scatter_of_a_block_is_hidden() -> None:
 
 
 def test_gradients_are_added_up_inside_of_their_product() -> None:
-    plan = {"tp": 2, "dp": 2, "fsdp": "zero1", "global_batch": 4}
+    plan = {"tp": 1, "dp": 2, "world": 2, "fsdp": "zero1", "global_batch": 4}
     plain, made = (_program(Software(fused_accumulation=on), **plan) for on in (False, True))
     saved = len(_work(plain, "aten::add_")) - len(_work(made, "aten::add_"))
     assert saved >= 7 * SIZE.layers, "one for each matrix of a block, in the second microbatch"
@@ -203,5 +205,5 @@ def test_a_stage_without_layers_sends_what_the_next_expects(tp: int) -> None:
             global_batch=2,
         ),
     )
-    step = recost(SIZE, f"{2 * tp}xh100-sxm", options=options, interval=False)
+    step = recost(SIZE.deep(2), f"{2 * tp}xh100-sxm", options=options, interval=False)
     assert step.step_time_s > 0

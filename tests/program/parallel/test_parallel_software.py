@@ -23,7 +23,7 @@ from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Program
 
 SIZE = TransformerSize(
-    layers=2, hidden=64, heads=4, kv_heads=4, head=16, ffn=128, vocabulary=256, context=64
+    layers=1, hidden=64, heads=4, kv_heads=4, head=16, ffn=128, vocabulary=256, context=64
 )
 
 

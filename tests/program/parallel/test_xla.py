@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from gpuscope.api import capture, recost, resolve_target
@@ -14,7 +16,7 @@ from gpuscope.program.types import Op, Program
 pytest.importorskip("torch")
 
 SIZE = TransformerSize(
-    layers=3, hidden=2048, heads=16, kv_heads=16, head=128, ffn=8192, vocabulary=512, context=4096
+    layers=2, hidden=2048, heads=16, kv_heads=16, head=128, ffn=8192, vocabulary=512, context=4096
 )
 CHIPS = "16xtpu-v6e"
 
@@ -31,6 +33,7 @@ def _options(**habits: object) -> WorkloadOptions:
     return WorkloadOptions(seq=4096, parallel=plan)
 
 
+@cache
 def _program(**habits: object) -> Program:
     return capture(SIZE, options=_options(**habits))
 

@@ -17,10 +17,10 @@ SIZE = TransformerSize(
 GATHER, SUM = "c10d::_allgather_base_", "c10d::_reduce_scatter_base_"
 
 
-def programs(sharing: str, **plan: object) -> tuple[Program, ...]:
+def programs(sharing: str, layers: int = 4, **plan: object) -> tuple[Program, ...]:
     chosen = {"dp": 2, "pp": 2, "microbatches": 4, "fsdp": "zero1", **plan}
     job = Job(
-        size=SIZE,
+        size=SIZE.deep(layers),
         plan=Parallelism(**chosen),
         tokens=32,  # type: ignore[arg-type]
         software=Software(sharing=sharing),  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_at_the_ends_all_is_summed_after_the_last_pass() -> None:
 
 
 def test_parameters_gathered_in_every_pass_stay_where_they_are() -> None:
-    in_turn, beside = (programs(how, fsdp="full") for how in ("in_turn", "beside"))
+    in_turn, beside = (programs(how, 2, fsdp="full") for how in ("in_turn", "beside"))
     assert [p.ops for p in in_turn] == [p.ops for p in beside]
 
 
