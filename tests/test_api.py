@@ -8,9 +8,11 @@ import sys
 import textwrap
 
 import pytest
+from typer.testing import CliRunner
 
 import gpuscope as gs
 from gpuscope.api import capture, predict, predict_many, resolve_target, sweep
+from gpuscope.cli.app import app
 from gpuscope.errors import (
     CaptureError,
     InvalidValueError,
@@ -237,8 +239,8 @@ def test_a_build_that_prints_leaves_the_json_alone(tmp_path) -> None:
 def test_a_build_that_fails_shows_no_traceback(tmp_path) -> None:
     file = tmp_path / "work.py"
     file.write_text("def build():\n    open('not-there.txt')\n")
-    done = command("predict", f"{file}:build", "--json")
-    assert done.returncode == WorkloadError.exit_code
+    done = CliRunner().invoke(app, ["predict", f"{file}:build", "--json"])
+    assert done.exit_code == WorkloadError.exit_code
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     assert "not-there.txt" in done.stderr

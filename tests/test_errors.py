@@ -28,7 +28,12 @@ sys.meta_path.insert(0, Absent())
 sys.argv[0] = "gpuscope"
 from gpuscope.cli.app import main
 
-main()
+for line in sys.argv[1:]:
+    sys.argv[1:] = line.split()
+    try:
+        main()
+    except SystemExit as end:
+        print("\\nended with", end.code, flush=True, file=sys.stderr)
 """  # noqa: E501
 
 
@@ -48,30 +53,30 @@ def test_a_package_that_is_not_there_is_named_with_its_extra() -> None:
     assert 'pip install "gpuscope[wings]"' in caught.value.next_step
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_without_torch_the_command_line_says_what_to_install() -> None:
+    commands = (
         "predict gpt2",
         "predict resnet50",
         "measure gpt2 --device cpu",
         "measure resnet50",
         "bench --quick",
         "bench --device cpu",
-    ],
-)
-def test_without_torch_the_command_line_says_what_to_install(command: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, *command.split()], capture_output=True, text=True
     )
-    assert ran.returncode == MissingPackageError.exit_code
-    assert "'torch', which is not installed" in ran.stderr
-    assert "pip install" in ran.stderr
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *commands], capture_output=True, text=True
+    )
+    *told, rest = ran.stderr.split(f"ended with {MissingPackageError.exit_code}\n")
+    assert rest == ""
+    assert len(told) == len(commands)
+    for each in told:
+        assert "'torch', which is not installed" in each
+        assert "pip install" in each
 
 
 def test_traces_are_analyzed_without_torch() -> None:
     trace = Path(__file__).parent / "data" / "traces" / "h200" / "pageable_copies"
     ran = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, "analyze", str(trace)], capture_output=True, text=True
+        [sys.executable, "-c", WITHOUT_TORCH, f"analyze {trace}"], capture_output=True, text=True
     )
-    assert ran.returncode == 0, ran.stderr
+    assert "ended with 0" in ran.stderr, ran.stderr
     assert "NVIDIA H200" in ran.stdout

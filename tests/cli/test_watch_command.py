@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "watch"))  # the samples are made there
@@ -31,6 +32,13 @@ def watch(*words: str, **options) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "GPUSCOPE_LANG": "en"},
         **options,
     )
+
+
+def replayed(*words: str) -> Result:
+    """The same in this process."""
+    done = CliRunner().invoke(app, ["watch", "--replay", *words], env={"GPUSCOPE_LANG": "en"})
+    assert done.exit_code == 0, done.output
+    return done
 
 
 @pytest.fixture(scope="module")
@@ -55,24 +63,24 @@ def test_a_pipe_gets_one_look() -> None:
 
 
 def test_once_shows_the_end_of_a_recording(recording) -> None:
-    done = watch("--replay", recording, "--once")
+    done = replayed(recording, "--once")
     assert "Compute bound: SMs" in done.stdout
     assert done.stdout.count("Idle") == 2
-    assert "受算力限制" in watch("--replay", recording, "--once", "--lang", "zh").stdout
+    assert "受算力限制" in replayed(recording, "--once", "--lang", "zh").stdout
 
 
 def test_lines_are_whole_documents(recording) -> None:
-    done = watch("--replay", recording, "--json-lines", "--speed", "1000")
+    done = replayed(recording, "--json-lines", "--speed", "1000")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == 40
     assert lines[-1]["devices"][0]["verdict"]["kind"] == "compute_bound"
-    (last,) = watch("--replay", recording, "--json-lines", "--once").stdout.splitlines()
+    (last,) = replayed(recording, "--json-lines", "--once").stdout.splitlines()
     assert json.loads(last) == lines[-1]
 
 
 def test_a_recording_records_as_it_was(recording, tmp_path) -> None:
     copy = tmp_path / "copy.jsonl"
-    done = watch("--replay", recording, "--once", "--record", str(copy))
+    done = replayed(recording, "--once", "--record", str(copy))
     assert f"Wrote {copy}" in done.stderr
     assert list(read_samples(copy)) == list(read_samples(recording))
 

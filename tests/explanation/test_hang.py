@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from dumps_made import calls, entry, p2p, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuscope.explanation.flight_recorder.dump import read_dumps
+from gpuscope.explanation.flight_recorder.dump import Dumps, dumps_of, read_dumps
 from gpuscope.explanation.flight_recorder.groups import group_states
 from gpuscope.explanation.flight_recorder.hang import Verdict, judge, span
 from gpuscope.explanation.flight_recorder.pairs import judge_pairs
@@ -18,15 +19,15 @@ from gpuscope.explanation.flight_recorder.pairs import judge_pairs
 DATA = Path("tests/data/errors/flight_recorder")
 
 
-def _judged(folder: Path) -> Verdict:
-    dumps = read_dumps(folder)
+def _judged(folder: Path, read: Callable[[Path], Dumps] = dumps_of) -> Verdict:
+    dumps = read(folder)
     verdict = judge(group_states(dumps), dumps)
     assert verdict is not None
     return verdict
 
 
 def test_real_hangs_over_gloo() -> None:
-    missing = _judged(DATA / "rank_missing")
+    missing = _judged(DATA / "rank_missing", read_dumps)
     assert (missing.kind, missing.culprits, missing.sequence) == ("absent", (2,), 4)
     parted = _judged(DATA / "ranks_parted")
     assert (parted.kind, parted.culprits, parted.sequence) == ("parted", (1,), 4)
@@ -93,7 +94,7 @@ def test_all_ended_is_no_hang_even_where_one_forgot_the_old_ones(tmp_path: Path)
         {0: calls("ccc"), 1: calls("ccc")[2:]},
         {0: calls("ccc"), 1: []},
     ):
-        dumps = read_dumps(write(tmp_path, ranks, 2))
+        dumps = dumps_of(write(tmp_path, ranks, 2))
         assert judge(group_states(dumps), dumps) is None
 
 
@@ -110,7 +111,7 @@ def test_the_root_is_in_the_group_whose_missing_rank_waits_nowhere(tmp_path: Pat
 def test_a_receive_without_its_send(tmp_path: Path) -> None:
     """1 waits for 0, and 0 for 2 (ranks 10, 11, 12 of the world): 2 is the root."""
     ranks = {10: [p2p(1, "recv 0<-2")], 11: [p2p(1, "recv 1<-0")], 12: calls("c")}
-    dumps = read_dumps(write(tmp_path, ranks, 3, groups={"0": "[10, 11, 12]"}))
+    dumps = dumps_of(write(tmp_path, ranks, 3, groups={"0": "[10, 11, 12]"}))
     judged = judge_pairs(dumps)
     assert judged is not None
     assert judged[0].culprits == (12,)
@@ -119,7 +120,7 @@ def test_a_receive_without_its_send(tmp_path: Path) -> None:
 
 def test_a_send_with_its_receive_is_not_alone(tmp_path: Path) -> None:
     ranks = {0: [p2p(1, "send 0->1")], 1: [p2p(1, "recv 1<-0")]}
-    assert judge_pairs(read_dumps(write(tmp_path, ranks, 2))) is None
+    assert judge_pairs(dumps_of(write(tmp_path, ranks, 2))) is None
 
 
 @settings(

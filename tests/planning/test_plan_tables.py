@@ -23,7 +23,7 @@ def _named(question: Question, words: str) -> Candidate:
 @pytest.fixture(scope="module")
 def question() -> Question:
     small = asked(model="gpt2", seq=512, devices="2", global_batch=32)
-    return replace(small, size=small.size.deep(6))
+    return replace(small, size=small.size.deep(4))
 
 
 def _equal(made: Program | None, real: Program) -> None:

@@ -72,7 +72,7 @@ def test_events_nest_and_count(run: Serving, tmp_path: Path) -> None:
 
 
 def test_changes_are_told_beside_the_run_as_it_is() -> None:
-    words = ["serve", "llama-3.1-8b", "--rate", "8", "--requests", "120", "--changes"]
+    words = ["serve", "llama-3.1-8b", "--rate", "8", "--requests", "40", "--changes"]
     told = CliRunner().invoke(make_app(["serve"]), words)
     assert told.exit_code == 0, told.output
     words_told = (

@@ -141,8 +141,8 @@ def test_waiting_is_that_of_a_single_server(lengths: str) -> None:
     formula = rate * (services**2).mean() / (2 * (1 - rho))
     assert waited.mean() == pytest.approx(formula, rel=0.005)
 
-    few = slice(0, 4000)
-    requests = Requests(times[few], tokens[few].astype(np.int64), np.ones(4000, np.int64))
+    few = slice(0, 2000)
+    requests = Requests(times[few], tokens[few].astype(np.int64), np.ones(2000, np.int64))
     room = limits(sequences=1, tokens=int(tokens.max()))
     found = served(requests, bare(prefix_cache=False), room, _fixed)
     ours = found.column("started") - times[few]

@@ -44,7 +44,7 @@ def test_a_jax_step_takes_what_its_build_is_asked_for(tmp_path):
 
 
 def test_a_folded_model_is_seen_whole():
-    options = gs.WorkloadOptions(task="train", layers=8, batch=1, seq=64)
+    options = gs.WorkloadOptions(task="train", layers=6, batch=1, seq=64)
     with known():
         programs = ChangedPrograms("gpt2", gs.parse_target("h200"), options)
         program = programs.of()
@@ -52,7 +52,7 @@ def test_a_folded_model_is_seen_whole():
     # Sites are lines of this file.
     assert [replace(o, site="") for o in program.ops] == [replace(o, site="") for o in plain.ops]
     (model,) = programs.seen.models
-    assert model.repeated == ("GPT2Block", 8)
+    assert model.repeated == ("GPT2Block", 6)
     assert model.parameters == program.parameters
     assert programs.seen.file == ""
 

@@ -9,7 +9,7 @@ import pytest
 from gpuscope.advice.forecast.known_changes import KnownChanges
 from gpuscope.advice.registry import find, plan
 from gpuscope.advice.results import Forecast, Trial
-from gpuscope.advice.trial.candidates import USUAL_ORDER, Asked, find_candidates
+from gpuscope.advice.trial.candidates import USUAL_ORDER, Asked, Candidates, find_candidates
 from gpuscope.document.text import Text
 
 
@@ -33,11 +33,18 @@ for _ in range(5):
 """
 
 
-@pytest.fixture
-def unknown(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A script that no capture can follow to a step."""
-    (tmp_path / "train.py").write_text("print('nothing to be seen')\n")
-    return str(tmp_path / "train.py")
+    path = tmp_path_factory.mktemp("unknown") / "train.py"
+    path.write_text("print('nothing to be seen')\n")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def unpredicted(unknown: str) -> Candidates:
+    """What is tried of it."""
+    return find_candidates(unknown, Asked(without=("tf32",)), _Gpu())  # type: ignore[arg-type]
 
 
 def test_the_usual_changes_exist_and_go_together() -> None:
@@ -69,8 +76,8 @@ def test_without_time_to_predict_what_fits_is_tried_by_experience(tmp_path: Path
     assert "by experience" in found.notes[0].template
 
 
-def test_what_cannot_be_predicted_is_tried_by_experience(unknown: str) -> None:
-    found = find_candidates(unknown, Asked(without=("tf32",)), _Gpu())  # type: ignore[arg-type]
+def test_what_cannot_be_predicted_is_tried_by_experience(unpredicted: Candidates) -> None:
+    found = unpredicted
     assert found.wanted.path == tuple(n for n in USUAL_ORDER if n != "tf32")
     assert found.advice is None
     assert found.forecast(("sdpa",)) is None
@@ -101,11 +108,10 @@ def test_rules_of_known_changes() -> None:
     assert not rules.compiles("tf32")
 
 
-def test_predictions_for_another_device_are_taken_out(unknown: str) -> None:
-    found = find_candidates(unknown, Asked(), _Gpu())  # type: ignore[arg-type]
+def test_predictions_for_another_device_are_taken_out(unpredicted: Candidates) -> None:
     forecast = Forecast(("tf32",), "helps", Text("a"), 2.0)
     trial = Trial(("tf32",), ("tf32",), (), "skipped", forecast, 2.0, why=Text("a"))
-    shown = found.shown(trial)
+    shown = unpredicted.shown(trial)
     assert shown.forecast is None
     assert shown.expected is None
     assert shown.why == Text("")

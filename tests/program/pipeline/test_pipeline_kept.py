@@ -55,7 +55,7 @@ def test_more_microbatches_gather_no_more_memory(schedule: str) -> None:
         options = WorkloadOptions(
             task="train",
             seq=512,
-            layers=4,
+            layers=2,
             parallel=ParallelOptions(pp=2, microbatch=1, global_batch=batch, schedule=schedule),
         )
         run = gs.predict("llama-3.2-1b", on="4xh100", options=options)
