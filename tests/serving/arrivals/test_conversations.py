@@ -43,7 +43,7 @@ def test_a_client_and_the_simulator_ask_for_the_same() -> None:
     who = int(np.bincount(theirs.session).argmax())
     turns = np.flatnonzero(theirs.session == who)
     assert len(turns) > 1
-    prompts = [json.loads(made.body(int(row)))["prompt"] for row in turns]
+    prompts = [json.loads(made.body(int(row))[0])["prompt"] for row in turns]
     for before, after in pairwise(prompts):
         assert after[: len(before)] == before
         assert len(after) > len(before)
