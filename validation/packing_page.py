@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -70,22 +71,31 @@ def packing_section(lang: str) -> str:
     return TEXT[lang].strip().replace("{body}", "\n".join(_rows()))
 
 
-def _rows() -> list[str]:
+def inside() -> list[bool]:
+    """Of each step whether its 80 % interval holds the mean of its micro-batches."""
+    return [said["low_s"] <= found["mean_s"] <= said["high_s"] for said, found in _pairs()]
+
+
+def _pairs() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """What was predicted and what was measured of each step."""
     path = RESULTS / "packing_steps_h200.json"
     predicted = {line["case"]: line for line in json.loads(path.read_text(encoding="utf-8"))}
     text = (RESULTS / "packing_steps.jsonl").read_text(encoding="utf-8")
+    return [(predicted[found["case"]], found) for found in map(json.loads, text.splitlines())]
+
+
+def _rows() -> list[str]:
     rows = []
-    for found in map(json.loads, text.splitlines()):
-        said = predicted[found["case"]]
+    for said, found in _pairs():
         step_s, mean_s = said["step_s"], found["mean_s"]
-        inside = "✓" if said["low_s"] <= mean_s <= said["high_s"] else ""
+        held = "✓" if said["low_s"] <= mean_s <= said["high_s"] else ""
         tokens = statistics.mean(found["tokens"])
         cells = (
             found["case"],
             f"{step_s * 1e3:.0f} ms",
             f"{mean_s * 1e3:.0f} ms",
             f"{100 * (step_s / mean_s - 1):+.0f} %",
-            inside,
+            held,
             f"{1e6 * step_s / said['tokens']:.0f} µs",
             f"{1e6 * mean_s / tokens:.0f} µs",
             f"{100 * (said['peak_bytes'] / found['peak_bytes'] - 1):+.2f} %",

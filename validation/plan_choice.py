@@ -25,6 +25,7 @@ sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 from plan_choice_text import TEXT  # noqa: E402
 from plan_runs_page import section  # noqa: E402
 from packing_page import packing_section  # noqa: E402
+from plan_targets import targets_section  # noqa: E402
 from tuning_memory_page import section as tuning_section  # noqa: E402
 from published.express import Expressed, express  # noqa: E402
 from published.rows import Row, read_rows  # noqa: E402
@@ -235,7 +236,7 @@ def page(lang: str, loose: Sequence[Answer], strict: Sequence[Answer], fits: Seq
         fits: what `memory` gave.
     """
     words = TEXT[lang]
-    parts = [words["title"], words["intro"], words["result"]]
+    parts = [words["title"], words["intro"], targets_section(lang, loose), words["result"]]
     table = [words["head"], "|---|---:|---:|---:|---:|---:|---:|"]
     for name, made in ((words["loose"], loose), (words["strict"], strict)):
         table.append(_summary(name, made))
@@ -254,7 +255,7 @@ def _served(words: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
     some, everything = found["answered in full"], found["all"]["expected share"]
     near = found["all"]["nearest row"]
     lines = [words["serving_head"], "|---|---:|---:|---:|---:|"]
-    rules = [rule for rule in some if rule != "groups"]
+    rules = [rule for rule in some if rule not in _NO_RULES]
     for name, rule in zip(words["serving_rules"], rules, strict=True):
         told = some[rule]
         cells = (_percent(told.get(key)) for key in ("broken", "regret_mean", "regret_median"))
@@ -268,8 +269,37 @@ def _served(words: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
         mean=_percent(everything["regret_mean"]),
         near_broken=_percent(near["broken"]),
         near_mean=_percent(near["regret_mean"]),
+        known=_percent(some[_KNOWING]["regret_mean"]),
+        **_lost(some["where"]),
     )
     return [words["serving"], intro, "\n".join(lines), read]
+
+
+_KNOWING = "predicted tokens, feasible known"
+_NO_RULES = ("groups", "where", _KNOWING)
+"""Keys of what was answered in full that are no rows of the table."""
+
+
+def _lost(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where regret comes from, for the text; `serving_choice.where` counted it."""
+    broken = sum(row["broken"] for row in rows)
+    fp8 = [r for r in rows if r["precision"] == "fp8_block" and r["model"].startswith("qwen3-")]
+    minimax = [row for row in rows if row["model"].startswith("minimax")]
+    off = [-100 * each for row in (*fp8, *minimax) for each in row["broken_off"]]
+    kept = sum(row["kept_regret"] for row in rows)
+    careful = max(rows, key=lambda row: row["kept_regret"])
+    return {
+        "share": f"{broken / sum(row['lost'] for row in rows):.0%}".replace("%", " %"),
+        "count": broken,
+        "fp8": sum(row["broken"] for row in fp8),
+        "minimax": sum(row["broken"] for row in minimax),
+        "low": round(min(off)),
+        "high": round(max(off)),
+        "careful_share": f"{careful['kept_regret'] / kept:.0%}".replace("%", " %"),
+        "careful": f"{careful['model']}, {careful['system']}",
+        "questions": careful["kept"],
+        "careful_mean": f"{careful['kept_regret'] / careful['kept']:.0%}".replace("%", " %"),
+    }
 
 
 def _percent(share: float | None) -> str:

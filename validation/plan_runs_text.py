@@ -27,7 +27,7 @@ TEXT: dict[str, dict[str, Any]] = {
         "head": "| question | ran + out of memory | τ | chosen | best measured | regret |",
         "read": (
             "The choice is among those measured, so its regret is over these. Where the device sets "
-            "the pace steps of Llama and Qwen are 1 to 8 % longer than predicted, and GPT-2's 7 to "
+            "the pace steps of Llama and Qwen are predicted 1 to 8 % too short, and GPT-2's 7 to "
             "24 %, for which no cause was found: FSDP costs GPT-2 medium 46 ms over DDP, Llama 3.2 "
             "1B nothing. Peaks are those of PyTorch's allocator; of two plans that were "
             "said not to fit both ran out of memory, 142 and 153 GiB of 140. On H100s nothing was "
@@ -83,8 +83,8 @@ TEXT: dict[str, dict[str, Any]] = {
         ),
         "head": "| 问题 | 运行 + 显存不足 | τ | 所选 | 测得最好的 | 遗憾 |",
         "read": (
-            "选择只在测过的方案之中，遗憾也按它们计。在设备决定速度的地方，Llama 和 Qwen 的步时比预测长 1 % "
-            "到 8 %，GPT-2 长 7 % 到 24 %，原因未找到：FSDP 使 GPT-2 medium 比 DDP 多花 46 ms，Llama 3.2 1B 则不多花。峰值是 PyTorch "
+            "选择只在测过的方案之中，遗憾也按它们计。在设备决定速度的地方，Llama 和 Qwen 的步时被预测短了 1 % "
+            "到 8 %，GPT-2 短了 7 % 到 24 %，原因未找到：FSDP 使 GPT-2 medium 比 DDP 多花 46 ms，Llama 3.2 1B 则不多花。峰值是 PyTorch "
             "分配器的；两个被判为放不下的方案都显存不足（140 GiB 中的 142 和 153 GiB）。H100 上没有运行：该设备"
             "的预测在同一文件中。\n\n两个方案还按 `--for fsdp2` 写出的脚本原样运行：Llama 3.2 1B（FSDP，"
             "微批次 8）每步 301 ms（预测 292，区间 278 到 306），Qwen3 1.7B（ZeRO-1，微批次 1，选择性重计算）"

@@ -193,37 +193,81 @@ def nearest(some: Sequence[Point], limit_s: float) -> Point | None:
     return max(keep, key=lambda p: p.concurrency / p.devices)
 
 
-def regrets(groups: Sequence[Sequence[Point]], rule: Rule) -> tuple[list[float], int, int]:
-    """Regret of each question; how many broke the limit, and how many had no answer."""
-    lost, broken, silent = [], 0, 0
+@dataclass(frozen=True)
+class Asked:
+    """One question and what came of a rule's choice.
+
+    Attributes:
+        group: model, system, precision, lengths.
+        outcome: "kept", "broken" (a limit by more than 10 %) or "silent" (no answer).
+        regret: share of the best's tokens that is lost; 1 where it was not kept.
+        off: predicted TPOT of the choice over the measured, less 1; None where nothing was chosen.
+    """
+
+    group: tuple[str, ...]
+    outcome: str
+    regret: float
+    off: float | None
+
+
+def outcomes(groups: Sequence[Sequence[Point]], rule: Rule) -> list[Asked]:
+    """Every question that has two candidates and one that keeps the limit."""
+    found = []
     for some in groups:
         for limit_s in LIMITS_S:
             feasible = [p for p in some if p.tpot_s <= limit_s]
             if not feasible or len(some) < 2:
                 continue
             chosen = rule(some, limit_s)
-            best = max(p.rate for p in feasible)
             if chosen is None:
-                silent += 1
-                lost.append(1.0)
-            elif chosen.tpot_s > limit_s * BROKEN:
-                broken += 1
-                lost.append(1.0)
-            else:
-                lost.append(max(0.0, 1 - chosen.rate / best))
-    return lost, broken, silent
+                found.append(Asked(some[0].group, "silent", 1.0, None))
+                continue
+            said_s = chosen.predicted_s
+            off = None if said_s is None else said_s / chosen.tpot_s - 1
+            broken = chosen.tpot_s > limit_s * BROKEN
+            lost = max(0.0, 1 - chosen.rate / max(p.rate for p in feasible))
+            how = ("broken", 1.0) if broken else ("kept", lost)
+            found.append(Asked(chosen.group, *how, off))
+    return found
 
 
 def told(groups: Sequence[Sequence[Point]], rule: Rule) -> dict[str, float]:
     """A rule's figures."""
-    lost, broken, silent = regrets(groups, rule)
+    found = outcomes(groups, rule)
+    lost = [each.regret for each in found]
     return {
-        "questions": len(lost),
-        "broken": broken / len(lost),
-        "silent": silent / len(lost),
+        "questions": len(found),
+        "broken": sum(each.outcome == "broken" for each in found) / len(found),
+        "silent": sum(each.outcome == "silent" for each in found) / len(found),
         "regret_mean": statistics.fmean(lost),
         "regret_median": statistics.median(lost),
     }
+
+
+def where(groups: Sequence[Sequence[Point]], rule: Rule) -> list[dict[str, Any]]:
+    """What was lost on which model and system, the most first: broken limits and how far off their
+    TPOT was predicted, and the regret of questions whose limit was kept."""
+    models: dict[tuple[str, ...], list[Asked]] = defaultdict(list)
+    for each in outcomes(groups, rule):
+        models[each.group[:3]].append(each)
+    rows = []
+    for (name, system, precision), found in models.items():
+        broken = [each for each in found if each.outcome == "broken"]
+        kept = [each.regret for each in found if each.outcome == "kept"]
+        rows.append(
+            {
+                "model": name,
+                "precision": precision,
+                "system": system,
+                "questions": len(found),
+                "lost": sum(each.regret for each in found),
+                "broken": len(broken),
+                "broken_off": sorted(each.off for each in broken if each.off is not None),
+                "kept_regret": sum(kept),
+                "kept": len(kept),
+            }
+        )
+    return sorted(rows, key=lambda row: -row["lost"])
 
 
 def known(pick: Callable[[Sequence[Point]], Point]) -> Rule:
@@ -282,7 +326,11 @@ def main() -> None:
             "fewest devices, feasible known": told(
                 whole, known(lambda some: min(some, key=lambda p: (p.devices, -p.concurrency)))
             ),
+            "predicted tokens, feasible known": told(
+                whole, known(lambda some: max(some, key=lambda p: p.predicted_rate or 0.0))
+            ),
             "chance": chance(whole),
+            "where": where(whole, ours),
         },
     }
     print(f"{time.monotonic() - begun:.0f} s", file=sys.stderr)

@@ -94,6 +94,12 @@ def off(lines: Sequence[Line], which: str = "said") -> list[float]:
     return [line[which]["peak_bytes"] / line["peak_bytes"] - 1 for line in lines]
 
 
+def inside() -> list[bool]:
+    """Of each step whether its 80 % interval, with the measured attention, holds it."""
+    ran = [line for line in cases() if line["outcome"] == "ran"]
+    return [line["same"]["low_s"] <= _step_s(line) <= line["same"]["high_s"] for line in ran]
+
+
 def section(lang: str) -> list[str]:
     """Paragraphs and tables, as Markdown."""
     words, found = TEXT[lang], cases()
@@ -121,14 +127,13 @@ def _totals(words: dict[str, Any], ran: Sequence[Line]) -> str:
         return f"{statistics.fmean(errors):.2f} %, {max(errors):.2f} %"
 
     steps = [abs(line["same"]["step_s"] / _step_s(line) - 1) for line in ran]
-    inside = sum(line["same"]["low_s"] <= _step_s(line) <= line["same"]["high_s"] for line in ran)
     return "\n".join(
         (
             words["totals"],
             "|---|---:|---:|",
             f"| {words['peak']} | 3 %, 6 % | {both('said')} |",
             f"| {words['same']} | | {both('same')} |",
-            f"| {words['step']} | – | {100 * statistics.median(steps):.0f} %, {inside}/{len(ran)} |",
+            f"| {words['step']} | – | {100 * statistics.median(steps):.0f} %, {sum(inside())}/{len(ran)} |",
         )
     )
 

@@ -222,6 +222,30 @@ def test_adapters_learn_on_a_processor(
     assert all("lora_" in name for name in learning)
 
 
+def test_weights_and_data_of_the_user_take_their_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("accelerate")
+    from tokenizers import Tokenizer, models
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    own = tmp_path / "own"
+    LlamaForCausalLM(LlamaConfig.from_dict(NARROW)).save_pretrained(own)
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "</s>": 2, "hello": 3}, unk_token="<unk>"))
+    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>").save_pretrained(own)
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"text": "hello"}\n\n{"text": "world"}\n', "utf-8")
+    plan = chosen(asked(**LENGTHS), method="full", optimizer="adamw", packing="padded")
+    script = loaded(plan.to("peft"), tmp_path)
+    given = ["--model", str(own), "--data", str(data), "--steps", "2"]
+    script.main(given)
+    assert len(losses(capsys.readouterr().out)) == 2
+    seen = script.examples(str(data), str(own), 8)
+    assert sorted(next(seen) for _ in range(2)) == [[0, 2], [3, 2]]
+    with pytest.raises(SystemExit):
+        script.main(["--data", str(data)])
+
+
 @pytest.mark.parametrize("optimizer", ["adamw-8bit", "paged-adamw-8bit"])
 def test_states_in_8_bits_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], optimizer: str
@@ -287,7 +311,12 @@ def test_two_ranks_learn_what_one_does(tmp_path: Path, wanted: dict[str, Any]) -
         path.write_text(text, "utf-8")
         start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         line = [sys.executable, *(start if devices > 1 else []), str(path), "--steps", "3"]
-        subprocess.run([*line, "--save", str(folder)], check=True, timeout=900)
+        process = subprocess.Popen([*line, "--save", str(folder)])
+        try:
+            assert process.wait(timeout=600) == 0
+        finally:
+            process.terminate()  # a launcher ends its ranks, too
+            process.wait()
         (found,) = folder.glob("*model.safetensors")
         kept.append(load_file(found))
     one, two = kept

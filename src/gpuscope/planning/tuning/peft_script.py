@@ -134,5 +134,5 @@ def _main(each: Tuned) -> str:
         ]
     elif each.devices > 1:
         lines = [*begun, *lines, "model = DistributedDataParallel(model)"]
-    ended = "    dist.destroy_process_group()\n" if each.devices > 1 else ""
+    ended = "    dist.barrier()\n    dist.destroy_process_group()\n" if each.devices > 1 else ""
     return parts.MAIN.format(made=indent("\n".join(lines), "    ") + "\n", end=ended)
