@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from collections.abc import Callable
 from threading import Thread
 
@@ -98,6 +99,16 @@ def test_no_span_says_how_to_start_the_server() -> None:
     assert not len(found.served.queue_s)
     assert any("--otlp-traces-endpoint http://127.0.0.1:" in note for note in found.notes)
     assert "spans" not in shown(found)
+
+
+def test_grpc_is_told_to_be_http() -> None:
+    def export(port: int, trace: bytes) -> None:
+        with socket.create_connection(("127.0.0.1", port), 10) as stream:
+            stream.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+
+    found = loaded(export)
+    assert any("speaks gRPC" in note for note in found.notes)
+    assert not any("messages to --otlp" in note for note in found.notes)
 
 
 def test_other_traces_spans_are_none_of_ours() -> None:

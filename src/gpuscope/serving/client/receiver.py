@@ -23,6 +23,9 @@ MOST_HEAD, MOST_BODY, MOST_KEPT = 1 << 14, 1 << 24, 1 << 26
 
 MOST_CONNECTIONS, IDLE_S = 64, 120.0
 
+_HTTP_2 = b"PRI * HTTP/2.0"
+"""With which gRPC begins a connection."""
+
 _REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -48,12 +51,14 @@ class Receiver:
         bodies: content type and bytes of each, unpacked.
         kept_bytes: of all that came.
         refused: requests that were too long, or of another kind.
+        grpc: somebody spoke gRPC, vLLM's way unless told otherwise.
     """
 
     port: int
     bodies: list[tuple[str, bytes]] = field(default_factory=list)
     kept_bytes: int = 0
     refused: int = 0
+    grpc: bool = False
     _connections: int = 0
     _listening: asyncio.Server | None = None
 
@@ -109,6 +114,9 @@ class Receiver:
         """One request; whether another may follow."""
         async with asyncio.timeout(IDLE_S):
             head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(_HTTP_2):
+                self.grpc = True
+                return False
             first, *lines = head.decode("latin-1").split("\r\n")
             parts = (line.partition(":") for line in lines)
             headers = {name.strip().lower(): value.strip() for name, _, value in parts}

@@ -128,6 +128,13 @@ class Traced:
                     count=Count(self.others),
                 )
             )
+        elif not self.found and self.receiver.grpc:
+            notes.append(
+                Text(
+                    "The server speaks gRPC to --otlp. Start it with:"
+                    " OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf"
+                )
+            )
         elif not self.found:
             notes.append(
                 Text(
