@@ -71,6 +71,7 @@ SURFACE = {
         "--precision",
         "--states",
         "--offload",
+        "--within",
         "--on",
         "--devices",
         "--global-batch",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made import asked, judged
 
-from gpuscope.planning.hopes import WORK, far_better, for_the_front, lost, work_of
+from gpuscope.planning.hopes import for_the_front, lost, work_of
 
 BEST = judged(1.0, "8xh200")
 SMALL = judged(2.0, "4xh200")
@@ -29,8 +29,9 @@ def test_only_what_may_still_tie_is_simulated(composed_s: float | None, expected
 def test_deep_pipelines_are_composed_less_well() -> None:
     deep = judged(1.0, "8x8xh200", pp=16, dp=4).candidate
     known = [judged(1.0, "8x8xh200")]
-    assert not lost(asked(devices="64"), deep, 1.3, known)
-    assert lost(asked(devices="64"), deep, 1.6, known)
+    assert not lost(asked(devices="64"), deep, 1.05, known)
+    assert lost(asked(devices="64"), judged(1.0, "8x8xh200", dp=64).candidate, 1.05, known)
+    assert lost(asked(devices="64"), deep, 1.1, known)
 
 
 def test_the_front_has_the_best_of_half_as_many_clusters() -> None:
@@ -45,13 +46,4 @@ def test_the_front_has_the_best_of_half_as_many_clusters() -> None:
 def test_a_pipeline_is_as_much_work_as_its_passes() -> None:
     assert work_of(BEST.candidate.plan) == 1
     deep = judged(1.0, "64x8xh200", pp=64, dp=8).candidate.plan
-    assert work_of(deep) == 64 * (128 + 192) < WORK < 2 * work_of(deep)
-
-
-def test_after_much_work_only_what_is_far_better_is_simulated() -> None:
-    small, large = judged(15.7, "4x8xh200", pp=16, dp=2), judged(7.3, "8x8xh200", pp=16, dp=4)
-    question = asked(devices="32,64")
-    assert far_better(question, large.candidate, 7.3, [small])
-    assert not far_better(question, large.candidate, 12.0, [small])  # 0.7 times 15.7 is 11.0
-    assert not far_better(question, large.candidate, None, [small])
-    assert far_better(question, large.candidate, None, [])  # nothing fits yet
+    assert work_of(deep) == 64 * (128 + 192)

@@ -30,6 +30,18 @@ _BESIDE: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "within": (
+        Annotated[
+            float | None,
+            typer.Option(
+                metavar="SECONDS",
+                help=Text(
+                    "Processor time for simulations (60); what is left is composed. 0: no end."
+                ),
+            ),
+        ],
+        None,
+    ),
 }
 Beside = Annotated[dict[str, Any], Group(_BESIDE, dict)]
 """Arguments of `gpuscope.planning.question.question_of`; None where nothing was asked for."""

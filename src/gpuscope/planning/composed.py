@@ -19,6 +19,7 @@ from gpuscope.planning.exchanges import (
     COPY,
     GATHER,
     IN,
+    NARROW,
     OUT,
     SCATTER,
     SUM,
@@ -55,7 +56,9 @@ def composed_s(question: Question, candidate: Candidate, block: Block) -> float:
         passes_s = pipeline_s(question, candidate, block)
     else:
         device_s = plan.microbatches * _passes_s(candidate, block, held, layers)
-        if plan.fsdp not in ("full", "hybrid"):
+        if plan.world_size == 1:
+            device_s += _alone_s(candidate, whole)
+        elif plan.fsdp not in ("full", "hybrid"):
             device_s += _unsharded_s(candidate, block, whole, layers)
         issued_s = block.host.both_s + block.again_host[plan.recompute].both_s
         host_s = layers * issued_s
@@ -91,6 +94,15 @@ def _passes_s(candidate: Candidate, block: Block, held: Held, layers: float) -> 
     bare = seconds_of(exchange(candidate, GATHER, held.first * 2))
     bare += seconds_of(exchange(candidate, SCATTER, held.first * 4))
     return layers * inner + ends + copies + bare
+
+
+def _alone_s(candidate: Candidate, whole: float) -> float:
+    """Parameters cast for every micro-batch, gradients put in order and added up in float32: what
+    FSDP2 does on one device, too."""
+    plan = candidate.plan
+    spent = kernel_s(candidate, CAST, whole) + kernel_s(candidate, IN, whole)
+    added = kernel_s(candidate, NARROW, 2 * whole)  # twice the bytes of bfloat16
+    return plan.microbatches * spent + (plan.microbatches - 1) * added
 
 
 def _unsharded_s(candidate: Candidate, block: Block, whole: float, layers: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from gpuscope.document.blocks import Cell, Column, Explanation, Section, Table
+from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.outlook import around, energy_and_co2, holders, one_step, rivals
@@ -102,6 +103,17 @@ def _summary(plan: Plan) -> tuple[Text, ...]:
         *energy_and_co2(best, steps, asked.grid),
         *tied(plan.ties, plan.complete),
     ]
+    if plan.cut is not None:
+        lines.append(
+            Text(
+                "{count} of {wanted} plans were simulated, in the {seconds} s of processor time "
+                "that there are for it; all others are composed. For longer: --within {more}",
+                count=plan.cut,
+                wanted=asked.simulated,
+                seconds=Number(asked.within_s, ",.0f"),
+                more=Number(5 * asked.within_s, ".0f"),
+            )
+        )
     for name, value in best.candidate.more:
         told = DIMENSIONS.get(name).told
         if told is not None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
+from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import Cluster, parse_overrides, parse_target
 from gpuscope.hardware.grid import grid_factor
+from gpuscope.planning.budget import WITHIN_S
 from gpuscope.planning.dimensions.registry import refuse_lacking, tries_of
 from gpuscope.planning.figures.registry import goal_of
 from gpuscope.planning.limits import Most, capped, limits_of
@@ -43,6 +46,7 @@ def question_of(
     states: str | Sequence[str] | None = None,
     offload: str | Sequence[str] | None = None,
     limit: str | None = None,
+    within: float | None = None,
 ) -> Question:
     """Check everything.
 
@@ -65,6 +69,8 @@ def question_of(
         offload: "none", "cpu" (what a rank holds lies in the host's memory) or both.
         limit: what a step (with `tokens`, all of them) may come to at most,
             "time<7d,cost<5000usd,power<6kW,memory<60GiB".
+        within: seconds of processor time that candidates are simulated for, 60 where it is not
+            said; 0: all that could win are, however long it takes.
 
     Raises:
         UnknownNameError: no such model, device, goal, grid, framework, or value of a dimension.
@@ -74,6 +80,13 @@ def question_of(
     goal_of(goal)
     for name, value in (("global_batch", global_batch), ("seq", seq), ("simulate", simulate)):
         positive(name, value)
+    within = WITHIN_S if within is None else within
+    if not 0 <= within < inf:
+        raise InvalidValueError(
+            Text("Simulations cannot take {seconds} s.", seconds=Number(within, "g")),
+            Text("It is the processor time that they may take; 0 lets all be simulated."),
+            Text("Type for example: --within 300"),
+        )
     size, limits = size_of(model), limits_of(limit)
     clusters = clusters_of(on, devices, prices, goal, device_set, limits)
     if framework is not None:
@@ -94,6 +107,7 @@ def question_of(
         tries=tuple(tries.items()),
         framework=framework,
         limits=limits,
+        within_s=within,
     )
     _ = question.steps  # refused before anything is captured
     return question

@@ -9,11 +9,12 @@ from dataclasses import replace
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, MissingPackageError
+from gpuscope.planning.budget import Budget
 from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.figures.registry import FIGURES, Measured, quick_of
-from gpuscope.planning.hopes import WORK, far_better, for_the_front, lost, work_of
+from gpuscope.planning.hopes import for_the_front, lost
 from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.limits import OverLimitError, broken, nothing_within, timed
 from gpuscope.planning.neighbours import neighbours
@@ -124,12 +125,13 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
         done.go_through(order)
     judged = done.judged
     rejected += done.refused
+    ended = done.complete and done.cut is None
     if judged:
         best, ties = choose(judged, question.goal)
-    elif done.complete and any(each.kind == "limit" for each in rejected):
+    elif ended and any(each.kind == "limit" for each in rejected):
         tried = done.against_limits()
         raise nothing_within(question.model, question.limits, tried, question.steps)
-    elif done.complete:
+    elif ended:
         raise nothing_fits(question, rejected, found, scores)
     else:
         best = done.by_score(order)
@@ -149,6 +151,7 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
         if judged
         else (),
         least_s=float(scores.least_s[found.index(best.candidate)]),
+        cut=done.cut,
     )
 
 
@@ -159,8 +162,8 @@ class _Simulated:
         judged, broken: those that fit within the limits, and those that do not.
         refused: those that do not or cannot run, with the reason.
         tried: places of all of them.
-        work: of all of them, see `gpuscope.planning.hopes.WORK`.
         complete: False where it was interrupted.
+        cut: how many there are where there was no time for another; None where there was.
     """
 
     def __init__(
@@ -177,8 +180,9 @@ class _Simulated:
         self.broken: list[Judged] = []
         self.refused: list[Rejected] = []
         self.tried: set[int] = set()
-        self.work = 0
         self.complete = True
+        self.cut: int | None = None
+        self._budget = Budget(question.within_s)
 
     def go_through(self, order: Sequence[int]) -> None:
         """Simulate as many as are wanted; where none fits, those with most room, too."""
@@ -190,19 +194,18 @@ class _Simulated:
                     break
                 if place in self.tried or self._share(place) > HOPELESS:
                     continue
-                if self._left_out(place):
+                candidate = self.found[place]
+                if lost(self.question, candidate, self.steps.get(place), self.judged):
                     continue
+                if not self._budget.allows(candidate.plan):
+                    self.cut = len(self.tried)
+                    return
                 try:
                     self._simulate(place)
                 except KeyboardInterrupt:
                     self.tried.discard(place)
                     self.complete = False
                     return
-
-    def _left_out(self, place: int) -> bool:
-        """Whether it is not worth its simulation."""
-        given = self.question, self.found[place], self.steps.get(place), self.judged
-        return lost(*given) or (self.work > WORK and not far_better(*given))
 
     def by_score(self, order: Sequence[int]) -> Judged:
         """The best of those that were not simulated, by the quick score.
@@ -229,7 +232,6 @@ class _Simulated:
     def _simulate(self, place: int) -> None:
         candidate = self.found[place]
         self.tried.add(place)
-        self.work += work_of(candidate.plan)
         if self.on_candidate:
             self.on_candidate(len(self.judged) + 1, self.question.simulated, candidate)
         try:
@@ -239,6 +241,8 @@ class _Simulated:
         except GpuscopeError as error:
             self.refused.append(out(candidate, "layout", error.what))
             return
+        finally:
+            self._budget.done(candidate.plan)
         refused = verdict(self.question, candidate, each)
         if refused is None:
             self.judged.append(each)

@@ -50,6 +50,7 @@ class Question:
             is tried.
         framework: only what this one can start is a candidate; None: anything.
         limits: what the whole may come to at most.
+        within_s: processor time of the simulations; 0: no end.
     """
 
     model: str
@@ -65,6 +66,7 @@ class Question:
     tries: tuple[tuple[str, tuple[str, ...]], ...] = ()
     framework: str | None = None
     limits: tuple[Most, ...] = ()
+    within_s: float = 0.0
 
     @property
     def steps(self) -> float | None:
@@ -247,6 +249,8 @@ class Plan:
         scored_per_s: how many were scored in a second.
         complete: False where it was interrupted: the best so far, by the quick score where
             `judged` is empty.
+        cut: how many were simulated, whether they fit or not, where there was no time for those
+            that could still win; None where all of these were.
     """
 
     question: Question
@@ -261,6 +265,7 @@ class Plan:
     near: tuple[Neighbour, ...] = ()
     least_s: float | None = None
     lightened: str = ""
+    cut: int | None = None
 
     def __repr__(self) -> str:
         best = self.best.candidate
