@@ -108,3 +108,25 @@ def test_it_lives_for_the_call() -> None:
     made = with_workspaces(Program("test", (convolution(),)), H200)
     (borrowed,) = made.storages
     assert (borrowed.category, borrowed.born, borrowed.died) == ("workspace", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "mib"),
+    [
+        # Recorded on an H200 (micro/cases.jsonl.gz).
+        ({"c": 3, "side": 256, "dtype": "bfloat16"}, 0.0),
+        ({"c": 3, "side": 256, "dtype": "float32"}, 0.0),
+        ({"c": 3, "side": 256, "dtype": "float32", "backward": True}, 0.0),
+        ({"c": 3, "side": 256, "dtype": "bfloat16", "backward": True}, 144.0),
+        ({"c": 3, "side": 256, "dtype": "float32", "last": True}, 12.0),
+        ({"c": 3, "side": 256, "dtype": "bfloat16", "last": True}, 16.0),
+    ],
+)
+def test_few_channels_first_are_read_as_they_lie(sizes: dict[str, object], mib: float) -> None:
+    assert convolution_bytes(convolution(**sizes), H200) / 2**20 == pytest.approx(mib, abs=0.2)
+
+
+def test_volumes_with_a_filter_of_one_tap_are_copied() -> None:
+    x, y = dense(2, 32, 96, 96, 96), dense(2, 4, 96, 96, 96)
+    op = Op(0, "aten::convolution_backward", "default", (y, x, dense(4, 32, 1, 1, 1)), (x,))
+    assert convolution_bytes(op, H200) / 2**20 == pytest.approx(135.6, rel=0.02)
