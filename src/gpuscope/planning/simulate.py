@@ -5,10 +5,14 @@ where gradients are summed over replicas once a step: from two on, since the fir
 also the last's), so two short steps are simulated instead of a long one, and without stages the
 longer alone is recorded. Held against the whole step: 0.14 % for Llama 3.1 8B with eight
 micro-batches on eight H200s, 1.7 % for GPT-2 on one, where the host sets the pace.
+
+So is the memory of a pipeline: PyTorch has a buffer for what each micro-batch of a step receives
+(`PipelineStage._prepare_forward_infra`), from its begin to its end.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import erf, isnan, nan, sqrt
 from typing import Any
 
@@ -20,9 +24,9 @@ from gpuscope.program.models.parallel.options import Parallelism
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Category
 from gpuscope.timeline.recost import Recosted
-from gpuscope.timeline.recost_ranks import RecostedJob
+from gpuscope.timeline.recost_ranks import RecostedJob, RecostedRank
 
-__all__ = ["Simulator", "figures", "peak_of", "probability_to_fit"]
+__all__ = ["Simulator", "figures", "grown_rank", "peak_of", "probability_to_fit"]
 
 MEMORY_ERROR = 0.02
 """Standard deviation of the predicted peak, as a share: docs/accuracy.md has a mean error of 0.7 %
@@ -63,10 +67,14 @@ class Simulator:
             step_s, low_s, high_s, energy_j = figures(long, plan.world_size)
         else:
             long = self._short(candidate, two, memory=True)
-            short = self._short(candidate, one, memory=False, longer=two)
+            short = self._short(candidate, one, memory=plan.pp > 1, longer=two)
             ends = zip(figures(short, plan.world_size), figures(long, plan.world_size), strict=True)
             reach = (plan.microbatches - one) / (two - one)
             step_s, low_s, high_s, energy_j = (a + reach * (b - a) for a, b in ends)
+            if isinstance(short, RecostedJob) and isinstance(long, RecostedJob):
+                pairs = zip(short.ranks, long.ranks, strict=True)
+                ranks = tuple(grown_rank(a, b, reach) for a, b in pairs)
+                long = replace(long, ranks=ranks)
         return Judged(
             candidate=candidate,
             scored_s=scored_s,
@@ -85,6 +93,28 @@ class Simulator:
         made_of = options(longer) if longer and candidate.plan.pp == 1 else None
         asked = options(microbatches)
         return self._steps.of(candidate.cluster, asked, memory=memory, longer=made_of)
+
+
+def grown_rank(short: RecostedRank, long: RecostedRank, reach: float) -> RecostedRank:
+    """A rank's memory in a longer step, which is affine in the micro-batches.
+
+    Args:
+        short, long: of two short steps, with the memory where it is known.
+        reach: how far beyond the short one, as a share of the way to the long one.
+    """
+    if short.peak_memory_bytes is None or long.peak_memory_bytes is None:
+        return long
+    before, after = dict(short.at_peak), dict(long.at_peak)
+
+    def at(a: int, b: int) -> int:
+        return max(0, round(a + reach * (b - a)))
+
+    held = {kind: at(before.get(kind, 0), after.get(kind, 0)) for kind in {**after, **before}}
+    return replace(
+        long,
+        peak_memory_bytes=at(short.peak_memory_bytes, long.peak_memory_bytes),
+        at_peak=tuple(sorted(held.items(), key=lambda item: -item[1])),
+    )
 
 
 def _counts(plan: Parallelism) -> tuple[int, int]:
