@@ -129,8 +129,9 @@ validate-published: $(STAMP)
 	$(BIN)/python validation/published/page.py
 	$(BIN)/python validation/plan_choice.py
 
-# What `plan` would have chosen among the published runs: docs/plan-accuracy.md; composed steps held
-# against simulated ones as they are kept (without `--kept` anew: minutes). Seconds.
+# What `plan` would have chosen among the published runs, and every target with what was reached:
+# docs/plan-accuracy.md; composed steps held against simulated ones as they are kept (without `--kept`
+# anew: minutes; likewise how long questions take: `validation/plan_speed.py measure`). Seconds.
 validate-plan: $(STAMP)
 	$(BIN)/python validation/plan_choice.py
 	$(BIN)/python validation/plan_composed.py --kept

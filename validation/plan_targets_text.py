@@ -49,7 +49,7 @@ TEXT: dict[str, dict[str, Any]] = {
             ),
             "405B": (
                 "405B on up to 16,384 H100s, processor",
-                "pipelines of 64 stages are simulated one after another, most in vain: their composed memory is too small",
+                "its pipelines of 64 stages are simulated for up to a minute, recording and pricing blocks comes before",
             ),
             "serve cold": ("a question of serving, processor, at first", ""),
             "serve kept": ("the same asked again", ""),
@@ -102,7 +102,7 @@ TEXT: dict[str, dict[str, Any]] = {
             ),
             "405B": (
                 "405B，最多 16,384 块 H100，处理器时间",
-                "64 个阶段的流水线逐个模拟，多数徒劳：组合得出的显存偏小",
+                "64 个阶段的流水线模拟至多一分钟，此前还要记录各块并定价",
             ),
             "serve cold": ("一个服务问题，处理器时间，第一次", ""),
             "serve kept": ("再问一次", ""),
