@@ -37,7 +37,15 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("quick", settings.get_profile("gpuscope"), max_examples=30)
 settings.load_profile("gpuscope")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A third of the examples where slow tests are left out."""
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("quick")
+
 
 # Thousands of tests are collected, and all of them stay: looking for garbage among them, again and
 # again as they grow, was a third of the collection.

@@ -69,7 +69,7 @@ def _example(monkeypatch: pytest.MonkeyPatch, layers: int) -> object:
 
 
 def test_a_predicted_job_is_told_without_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = gs.predict(_example(monkeypatch, 2), on="8xh200")
+    run = gs.predict(_example(monkeypatch, 1), on="8xh200")
     assert run.assumptions
     assert [text for text in told(run) if text and english_left(text)] == []
     nodes = next(text for text in run.assumptions if "1 node with 8 devices each." in text)

@@ -73,11 +73,11 @@ def test_stop_ends_what_runs_and_what_would_begin() -> None:
     thread.start()
     time.sleep(0.5)
     processes.stop()
-    thread.join(5)
+    thread.join(30)
     assert [each.code for each in ended] == [None]
     begin = time.perf_counter()
     assert processes.run(words, 60.0).code is None
-    assert time.perf_counter() - begin < 5
+    assert time.perf_counter() - begin < 30  # of sixty
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files by /proc")

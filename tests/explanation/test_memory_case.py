@@ -43,7 +43,7 @@ def case() -> MemoryCase:
 
 @pytest.fixture(scope="module")
 def small() -> MemoryCase:
-    options = WorkloadOptions(task="train", layers=2, seq=512, batch=4)
+    options = WorkloadOptions(task="train", layers=1, seq=512, batch=4)
     return make_case("gpt2", "h200", options)
 
 
@@ -107,7 +107,7 @@ def test_changes_save_and_are_real(small: MemoryCase) -> None:
     assert all(0 < peak < small.peak_bytes for peak in peaks)
     sgd = next(change for change in found if change.option == "--optimizer sgd")
     again = make_case(
-        "gpt2", "h200", WorkloadOptions(task="train", layers=2, seq=512, batch=4, optimizer="sgd")
+        "gpt2", "h200", WorkloadOptions(task="train", layers=1, seq=512, batch=4, optimizer="sgd")
     )
     assert sgd.peak_bytes == again.peak_bytes
     half = next(change for change in found if change.option == "--batch 2")

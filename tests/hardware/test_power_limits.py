@@ -46,7 +46,7 @@ def test_without_a_stated_range_power_at_rest_is_the_least() -> None:
 def test_a_lower_limit_takes_longer_and_least_energy_is_told() -> None:
     from gpuscope.views.sweep import _least_energy
 
-    options = gs.WorkloadOptions(layers=2, batch=8)
+    options = gs.WorkloadOptions(layers=1, batch=8)
     points = gs.sweep("gpt2", "h200", "tdp_w", [300.0, 500.0, 700.0], options=options)
     times = [run.step_time_s for _, run in points]
     assert times[0] > times[1] >= times[2]

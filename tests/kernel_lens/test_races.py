@@ -75,7 +75,8 @@ def launch():
 def test_a_missing_barrier(tmp_path):
     file = tmp_path / "kernels.py"
     file.write_text(KERNELS)
-    good, bad, one_warp, flag = look(str(file)).launches
+    lens = look(str(file))
+    good, bad, one_warp, flag = lens.launches
     assert good.races == one_warp.races == ()
     (race,) = bad.races
     lines = KERNELS.splitlines()
@@ -92,7 +93,7 @@ def test_a_missing_barrier(tmp_path):
     ]
     assert len(notes) == 2
     assert f"between this and line {race.line}:" in notes[1]
-    summary = look(str(file)).explanation().summary
+    summary = lens.explanation().summary
     assert "no barrier" in summary[0]
     (twice,) = flag.races
     assert twice.line == twice.other_line

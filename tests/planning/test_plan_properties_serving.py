@@ -52,7 +52,7 @@ def _with(question: ServingQuestion, **changes: Any) -> ServingQuestion:
     return replace(question, clusters=clusters)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(st.floats(6.0, 40.0), st.floats(1.0, 4.0), st.sampled_from([2.0, 20.0, 80.0]))
 def test_more_of_a_device_or_a_looser_limit_never_makes_the_best_worse(
     tpot_ms: float, factor: float, rate: float

@@ -323,7 +323,7 @@ def programs(draw: st.DrawFn, training: bool = True) -> tuple[Steps, Program]:
     return s, s.program()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(programs())
 def test_random_steps_stay_in_order(made: tuple[Steps, Program]) -> None:
     s, program = made
@@ -337,7 +337,7 @@ def test_random_steps_stay_in_order(made: tuple[Steps, Program]) -> None:
     assert len([op for op in fused.ops if op.name == "aten::sort"]) == len(libraries)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(programs(training=False))
 def test_fusion_never_moves_more_bytes(made: tuple[Steps, Program]) -> None:
     _, program = made

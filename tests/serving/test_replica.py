@@ -99,7 +99,7 @@ def test_stretches_are_what_single_steps_are(seed: int, blocks: int) -> None:
     assert (sum(put_off) > 0) == (blocks < 100)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000), blocks=st.integers(33, 400), sequences=st.integers(1, 30),
     tokens=st.integers(31, 2000), rate=st.floats(1, 2000),
@@ -184,7 +184,7 @@ def test_a_closed_loop_keeps_its_places_full_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("name", ["vllm", "sglang", "tensorrt-llm", "static"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10_000), blocks=st.integers(33, 400), sequences=st.integers(1, 40),
     tokens=st.integers(40, 3000), rate=st.floats(1, 2000), places=st.integers(0, 12),

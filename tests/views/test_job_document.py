@@ -16,7 +16,7 @@ from gpuscope.run.reader import read_run
 def small_job(**wishes: int) -> Run:
     options = WorkloadOptions(
         task="train",
-        layers=4,
+        layers=2,
         seq=128,
         parallel=ParallelOptions(**wishes),  # type: ignore[arg-type]
     )

@@ -128,7 +128,7 @@ def configuration(target: int) -> dict[str, Any]:
 def test_the_scrape_has_no_error(server: Server) -> None:
     (target,) = server.get("/api/v1/targets")["activeTargets"]
     assert (target["health"], target["lastError"]) == ("up", "")
-    assert target["lastScrapeDuration"] < 0.5
+    assert target["lastScrapeDuration"] < 5
 
 
 def test_labels_and_figures_arrive(server: Server) -> None:

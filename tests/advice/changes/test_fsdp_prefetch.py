@@ -12,7 +12,7 @@ def _products_before_the_third_gather(case):
 
 
 def test_gathers_come_earlier():
-    plain, ahead = job_case(fsdp(6)), job_case(fsdp(6), "fsdp-prefetch-2")
+    plain, ahead = job_case(fsdp(4)), job_case(fsdp(4), "fsdp-prefetch-2")
     assert _products_before_the_third_gather(ahead) < _products_before_the_third_gather(plain)
     assert len(collectives(ahead, "gather")) == len(collectives(plain, "gather"))
     assert find("fsdp-prefetch-2").fits(plain).applies

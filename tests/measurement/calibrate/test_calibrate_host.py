@@ -105,7 +105,7 @@ def test_terms_of_a_host_that_is_known() -> None:
     start = {"forward": 2e-5, "backward": 5e-4, "optimizer": 2e-4}
     modes = {"no_grad": "forward", "grad": "forward", "backward": "backward", "step": "optimizer"}
     points = []
-    for name in ("mlp8", "mixed", "nested10", "dressed5_decode"):
+    for name in ("mlp8", "mixed", "dressed5_decode"):
         for mode, phase in modes.items():
             work = program_work(name, mode != "no_grad", BASE)[phase]
             seconds = (

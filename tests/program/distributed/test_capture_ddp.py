@@ -76,7 +76,7 @@ def test_a_cap_of_ones_own_holds_for_the_first_bucket_too() -> None:
     assert sizes(ddp(squares(6), bucket_cap_mb=2)) == [2 * 512 * 512] * 3
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(1, 3))
 def test_every_gradient_is_reduced_once_whatever_the_sizes(widths: list[int], cap: int) -> None:
     def model(device: Any) -> Any:
