@@ -93,6 +93,15 @@ def _small_heap() -> None:
     gc.get_freeze_count = lambda: 1
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _patient_server() -> None:
+    """The process that runs users' code waits for the next test that needs it, however late: it has
+    imported PyTorch, which another would have to do again."""
+    from gpuscope.program.guard import elsewhere
+
+    elsewhere.IDLE_S = 3600.0
+
+
 @pytest.fixture(autouse=True)
 def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every `Live` of a test is closed at its end, also where the test expects an error or runs an

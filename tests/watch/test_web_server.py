@@ -33,7 +33,7 @@ def scrape(exporter: Exporter, context: ssl.SSLContext | None = None, login: str
     request = urllib.request.Request(exporter.address.url)
     if login:
         request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
-    with urllib.request.urlopen(request, timeout=3, context=context) as answer:
+    with urllib.request.urlopen(request, timeout=4.5, context=context) as answer:
         return answer.read().decode()
 
 
@@ -65,7 +65,7 @@ def test_half_open_connections_hold_few_threads_and_keep_nobody_out(
     with serving() as exporter, silent(exporter, number, says):
         began = time.monotonic()
         assert "gpuscope_device_power_watts" in scrape(exporter)
-        assert time.monotonic() - began < 3  # what the client itself waits
+        assert time.monotonic() - began < 4.5  # before any of the silent ones is let go
         assert threading.active_count() - before <= MOST_CONNECTIONS + 2
 
 
@@ -131,7 +131,7 @@ def test_tls(pair: tuple[Path, Path]) -> None:
         with silent(exporter, 3):  # who does not shake hands keeps nobody out
             began = time.monotonic()
             assert "gpuscope_device_power_watts" in scrape(exporter, trusting)
-            assert time.monotonic() - began < 3  # what the client itself waits
+            assert time.monotonic() - began < 4.5  # before any of the silent ones is let go
 
 
 def test_a_login(pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

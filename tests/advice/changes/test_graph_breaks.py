@@ -2,7 +2,7 @@
 
 import torch
 from changed_cases import case_of
-from tiny_models import bert, gpt2, tiny
+from tiny_models import gpt2, tiny
 
 from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan

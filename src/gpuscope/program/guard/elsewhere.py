@@ -33,6 +33,9 @@ LENGTH = struct.Struct("<Q")
 
 _SERVER = "gpuscope.program.guard.server"
 
+IDLE_S = 60.0
+"""Without a request for so long the server ends, seconds."""
+
 _PLAIN = frozenset({"complex", "frozenset", "set", "bytearray", "slice", "range"})
 """Of Python's own types, those that a pickle names."""
 
@@ -173,7 +176,7 @@ class _Server:
     def _start(self) -> None:
         here, there = os.pipe(), os.pipe()
         self._process = subprocess.Popen(
-            children.python(_SERVER, str(here[0]), str(there[1])),
+            children.python(_SERVER, str(here[0]), str(there[1]), str(IDLE_S)),
             stdin=subprocess.DEVNULL,
             env=children.environment(),
             pass_fds=(here[0], there[1]),

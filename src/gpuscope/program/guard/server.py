@@ -32,9 +32,6 @@ from gpuscope.program.user_code import is_library
 
 __all__ = ["main"]
 
-IDLE_S = 60.0
-"""Without a request for so long the server ends."""
-
 _POLL_S = 0.002
 
 _SCRATCH: Any = {"prefix": "gpuscope-script-", "ignore_cleanup_errors": True}
@@ -60,13 +57,14 @@ _DIES_WITH_PARENT = 1
 def main() -> None:
     """Serve requests until there are no more."""
     reading, writing = (int(text) for text in sys.argv[1:3])
+    idle_s = float(sys.argv[3])
     sys.argv[1:] = []
     requests, answers = os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
     for descriptor in (reading, writing):
         os.set_inheritable(descriptor, False)
     _prepare()
     libraries: list[list[str]] = []
-    while select.select([reading], [], [], IDLE_S)[0]:
+    while select.select([reading], [], [], idle_s)[0]:
         try:
             data = receive_bytes(requests)
         except EOFError:
