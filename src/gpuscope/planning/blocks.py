@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuscope.cost.types import CostedOp, CostedProgram, Kind, Limiter
-from gpuscope.program.types import Op
+from gpuscope.planning.kept import NOTHING, Kept, kept_of
+from gpuscope.program.types import Op, Program
 from gpuscope.timeline.contention import Overlap
 from gpuscope.timeline.device_time import device_time_s
 
-__all__ = ["Block", "Passes", "block_of", "inside"]
+__all__ = ["Block", "Passes", "block_of", "inside", "kept_in"]
 
 _PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::_grouped_mm")
 
@@ -68,6 +69,7 @@ class Block:
         ends_host_s: of everything before and after the blocks, both passes.
         sorts: time of a block's kernels by their kind and by what limits them.
         optimizer_s: for one parameter that a rank updates.
+        kept: bytes that stay for its backward pass.
     """
 
     forward_s: float
@@ -84,6 +86,7 @@ class Block:
     ends_host_s: float
     sorts: Mapping[tuple[Kind, Limiter], float]
     optimizer_s: float
+    kept: Kept = NOTHING
 
 
 def block_of(
@@ -163,6 +166,11 @@ def block_of(
         sorts=sorts,
         optimizer_s=updates / max(1.0, parameters),
     )
+
+
+def kept_in(program: Program, layer: str) -> Kept:
+    """What a recorded block keeps for its backward pass (`gpuscope.planning.kept`)."""
+    return kept_of(program, layer, _KEPT, _PRODUCTS)
 
 
 def inside(op: Op, layer: str) -> bool:

@@ -34,6 +34,7 @@ from gpuscope.planning.exchanges import (
     message_s,
     seconds_of,
 )
+from gpuscope.planning.held import message_bytes
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.pipeline.decoder_stages import StageLayers, cut_layers
 from gpuscope.program.pipeline.orders import SPLIT, PipelineShape
@@ -158,8 +159,7 @@ def walked_s(
 def _hops_s(question: Question, candidate: Candidate) -> list[float]:
     """Seconds of a message from each rank of the pipeline to the next, and around its end."""
     plan, cluster = candidate.plan, candidate.cluster
-    tokens = question.seq / plan.cp * plan.microbatch / (plan.tp if plan.splits_tokens else 1)
-    nbytes = 2.0 * tokens * question.size.hidden
+    nbytes = message_bytes(question, candidate)
     width = plan.world_size // plan.pp
     pairs = [(rank * width, (rank + 1) * width) for rank in range(plan.pp - 1)]
     pairs.append((0, (plan.pp - 1) * width))

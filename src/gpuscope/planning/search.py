@@ -14,6 +14,7 @@ from gpuscope.planning.choice import choose, front
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.figures.registry import FIGURES, Measured, quick_of
+from gpuscope.planning.held import held_bytes
 from gpuscope.planning.hopes import for_the_front, lost
 from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.limits import OverLimitError, broken, nothing_within, timed
@@ -105,20 +106,26 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
     rate = len(found) / max(1e-9, time.perf_counter() - begin)
     order, hopeless = _ordered(question, found, scores)
     rejected += hopeless
-    steps, complete = dict[int, float](), True
+    steps, peaks, complete = dict[int, float](), dict[int, float](), True
     try:
         if len(order) > question.simulated:
             tables = Tables(question)
-            steps.update(_composed(question, found, order, tables))
+            for n, step_s, peak_bytes in _composed(question, found, order, tables):
+                steps[n], peaks[n] = step_s, peak_bytes
             quick = sorted(steps, key=steps.__getitem__)[: TRIES * question.simulated]
-            cut = dict(_cut_anew(question, [found[n] for n in quick], tables))
-            steps |= {len(found) + n: step_s for n, step_s in enumerate(cut.values())}
-            order += range(len(found), len(found) + len(cut))
-            found += cut
+            for each, step_s in _cut_anew(question, [found[n] for n in quick], tables):
+                steps[len(found)] = step_s
+                peaks[len(found)] = held_bytes(question, each, tables.of(each))
+                order.append(len(found))
+                found.append(each)
             scores = score(question, found)
     except KeyboardInterrupt:
         complete = False
-    order = _by_cluster(question, found, scores, order, steps)
+    # What was composed is known better: a quick score of pipelines is up to half of what they hold.
+    scores.estimate_bytes[[*peaks]] = [*peaks.values()]
+    ranked = _by_score(question, found, scores, order, steps)
+    # The others can still win; the first of each are for the front.
+    order = _first_of_each(found, ranked, for_the_front(question))
     done = _Simulated(question, found, scores, steps, on_candidate)
     done.complete = complete
     if complete:
@@ -134,7 +141,7 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
     elif ended:
         raise nothing_fits(question, rejected, found, scores)
     else:
-        best = done.by_score(order)
+        best = done.by_score(ranked)
         ties = (best,)
     rejected += [done.left(n, best) for n in order if n not in done.tried]
     return Plan(
@@ -305,8 +312,8 @@ def _ordered(
 
 def _composed(
     question: Question, found: Sequence[Candidate], places: Sequence[int], tables: Tables
-) -> Iterator[tuple[int, float]]:
-    """Steps composed of what blocks cost: of the first of each cluster, then of all others.
+) -> Iterator[tuple[int, float, float]]:
+    """Steps composed of what blocks cost, and peaks: of the first of each cluster, then of others.
 
     What cannot be recorded has none.
     """
@@ -319,11 +326,12 @@ def _composed(
             continue
         splits.add(split)
         try:
-            step_s = composed_s(question, found[n], tables.of(found[n]))
+            block = tables.of(found[n])
         except GpuscopeError:
             continue
         count += 1
-        yield n, step_s
+        made = composed_s(question, found[n], block), held_bytes(question, found[n], block)
+        yield n, *made
 
 
 def _cut_anew(
@@ -338,22 +346,21 @@ def _cut_anew(
             yield other, composed_s(question, other, block)
 
 
-def _by_cluster(
+def _by_score(
     question: Question,
     found: Sequence[Candidate],
     scores: Scores,
     places: Sequence[int],
     steps: Mapping[int, float],
 ) -> list[int]:
-    """The best of some clusters, then all others; those with a composed step before the rest."""
+    """The best first; those with a composed step before the rest."""
 
     def rank(n: int) -> tuple[object, ...]:
         seconds = steps.get(n)
         estimate = float(scores.estimate_s[n]) if seconds is None else seconds
         return seconds is None, *_rank(question, found, scores, n, estimate)
 
-    # The others can still win; the first of each are for the front.
-    return _first_of_each(found, sorted(places, key=rank), for_the_front(question))
+    return sorted(places, key=rank)
 
 
 def _first_of_each(

@@ -18,7 +18,7 @@ from gpuscope.cost.anew import costed_anew
 from gpuscope.cost.registry import Constants
 from gpuscope.document.plain import plain
 from gpuscope.hardware import Cluster, calibration_for, parse_target
-from gpuscope.planning.blocks import Block, block_of, inside
+from gpuscope.planning.blocks import Block, block_of, inside, kept_in
 from gpuscope.planning.dimensions.registry import Choices, applied
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.options import ParallelOptions
@@ -112,7 +112,8 @@ class Tables:
         held = sum(s.nbytes for s in program.storages if s.category == "parameter") / 4
         overlap = DeviceOverlap.of(cluster.device, constants)
         instruction_s = Constants(constants).value("host.python_instruction_s")
-        return block_of(made.costed, layer, held, overlap, instruction_s)
+        block = block_of(made.costed, layer, held, overlap, instruction_s)
+        return replace(block, kept=kept_in(program, layer))
 
 
 def grown(few: tuple[int, Program], more: tuple[int, Program], sequences: int) -> Program | None:

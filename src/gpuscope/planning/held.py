@@ -1,0 +1,106 @@
+"""Memory of a candidate's fullest rank, composed of what its block's passes keep.
+
+What a rank has all the time goes by FSDP2's way (parameters in float32 and gathered in bfloat16,
+gradients in float32, AdamW's moments); what micro-batches in flight keep comes out of the order of
+the passes; of a pipeline each micro-batch has a buffer for what it receives, all step long
+(`PipelineStage._prepare_forward_infra`).
+"""
+
+from __future__ import annotations
+
+from gpuscope.planning.blocks import Block
+from gpuscope.planning.exchanges import Held, held_of
+from gpuscope.planning.score import ADAM_BYTES
+from gpuscope.planning.types import Candidate, Question
+from gpuscope.program.pipeline.decoder_stages import StageLayers, cut_layers
+from gpuscope.program.pipeline.orders import SPLIT, PipelineShape
+from gpuscope.program.pipeline.plain_orders import BACKWARD, FORWARD, Pass, plain_order
+
+__all__ = ["held_bytes", "message_bytes"]
+
+
+def held_bytes(question: Question, candidate: Candidate, block: Block) -> float:
+    """Bytes of the fullest rank at its peak.
+
+    Args:
+        question: what is asked.
+        candidate: how it is split.
+        block: its block's price, with what it keeps.
+    """
+    plan, layers = candidate.plan, question.size.layers
+    held, kept = held_of(question, plan), _kept_bytes(question, candidate, block)
+    around = block.kept.around + max(0.0, block.kept.block - kept)
+    if plan.pp == 1:
+        own = held.block * layers + held.first + held.last
+        peak = _resident(candidate, own) + layers * kept + around
+        if plan.fsdp in ("full", "hybrid") and plan.world_size > 1:
+            # The unit at work and the one that is gathered ahead, and a unit's gradients.
+            peak += 4.0 * max(held.block, held.first) + 2.0 * held.block
+        return peak
+    stages = cut_layers(layers, plan.stages, candidate.asked.cut)
+    shape = PipelineShape(plan.schedule, plan.pp, min(plan.microbatches, 2 * plan.pp), plan.virtual)
+    received = message_bytes(question, candidate) * plan.microbatches
+    most = 0.0
+    for rank, order in enumerate(plain_order(shape)):
+        mine = stages[rank :: plan.pp]
+        static = _resident(candidate, _parameters(mine, held))
+        ways = sum((not stage.first) + (not stage.last) for stage in mine)
+        flight = _in_flight(candidate, order, stages, kept, block, around)
+        most = max(most, static + ways * received + flight)
+    return most
+
+
+def message_bytes(question: Question, candidate: Candidate) -> float:
+    """What a stage sends to the next of a micro-batch, in bfloat16."""
+    plan = candidate.plan
+    tokens = question.seq / plan.cp * plan.microbatch / (plan.tp if plan.splits_tokens else 1)
+    return 2.0 * tokens * question.size.hidden
+
+
+def _kept_bytes(question: Question, candidate: Candidate, block: Block) -> float:
+    """Of a block and micro-batch in flight; what is computed again keeps its input."""
+    entry = message_bytes(question, candidate)
+    ways = {"none": block.kept.block, "selective": block.kept.chosen + entry, "full": entry}
+    return ways[candidate.plan.recompute]
+
+
+def _parameters(stages: tuple[StageLayers, ...], held: Held) -> float:
+    blocks = sum(len(stage.layers) for stage in stages)
+    ends = sum(stage.first + stage.last for stage in stages)
+    return held.block * blocks + held.first * ends
+
+
+def _resident(candidate: Candidate, parameters: float) -> float:
+    """Parameters, gradients and moments."""
+    plan = candidate.plan
+    share = (plan.shard or plan.dp) * plan.cp
+    if plan.fsdp in ("full", "hybrid"):
+        return parameters * (4 + 4 + ADAM_BYTES) / share
+    if plan.fsdp == "zero1":
+        return parameters * (2 + 4 + (4 + ADAM_BYTES) / share)
+    return parameters * (4 + 2 + 4 + ADAM_BYTES)
+
+
+def _in_flight(
+    candidate: Candidate,
+    order: tuple[Pass, ...],
+    stages: tuple[StageLayers, ...],
+    kept: float,
+    block: Block,
+    around: float,
+) -> float:
+    """The most that a rank's micro-batches keep at a time."""
+    split = candidate.plan.schedule in SPLIT
+    alive = most = 0.0
+    for kind, number, _ in order:
+        stage = stages[number]
+        layers = len(stage.layers)
+        late = 0.0 if stage.first else layers * block.kept.products
+        if kind == FORWARD:
+            alive += layers * kept
+        most = max(most, alive + (around if stage.last else 0.0))
+        if kind == BACKWARD:
+            alive += late if split else -layers * kept
+        elif kind != FORWARD:
+            alive -= layers * kept + late
+    return most
