@@ -32,31 +32,60 @@ from gpuscope.planning.tables import Tables  # noqa: E402
 
 RESULTS = HERE / "results" / "plan_composed.json"
 
+_LONG: dict[str, Any] = {"seq": 8192, "plans": 0}
 QUESTIONS: dict[str, dict[str, Any]] = {
     "1B": {"model": "llama-3.2-1b", "on": "h100", "devices": 8, "plans": 12},
     "8B": {"model": "llama-3.1-8b", "on": "h200", "devices": 8, "plans": 8},
-}
-"""All of 64 sequences of 4,096 tokens a step."""
+    "70B": {
+        "model": "llama-3.1-70b", "on": "mi300x", "devices": 64, "global_batch": 1024, **_LONG,
+        "words": ("dp 2, pp 8, cp 4, fsdp zero1, zb, microbatch 1",
+                  "dp 2, pp 16, cp 2, fsdp zero1, microbatch 1"),
+    },
+    "70B wide": {
+        "model": "llama-3.1-70b", "on": "mi300x", "devices": 128, "global_batch": 1024, **_LONG,
+        "words": ("dp 2, pp 32, cp 2, fsdp zero1, interleaved, microbatch 1",
+                  "dp 4, pp 8, cp 4, fsdp zero1, interleaved, microbatch 1"),
+    },
+    "405B": {
+        "model": "llama-3.1-405b", "on": "h100", "devices": 16384, "global_batch": 2048, **_LONG,
+        "words": ("dp 16, tp 8, pp 64, cp 2, fsdp zero1, interleaved, microbatch 1",
+                  "dp 8, tp 8, pp 64, cp 4, fsdp zero1, zb, microbatch 1",
+                  "dp 8, tp 8, pp 32, cp 8, fsdp zero1, microbatch 1"),
+    },
+}  # fmt: skip
+"""Of 64 sequences of 4,096 tokens a step where nothing else is said; deep pipelines, which take
+long, by name."""
 
 COMPOSED = 64
 """Candidates whose step is composed, the best by the quick score, as in a search."""
 
 
-def ask(model: str, on: str, devices: int, plans: int) -> list[dict[str, Any]]:
+def ask(
+    model: str,
+    on: str,
+    devices: int,
+    plans: int,
+    global_batch: int = 64,
+    seq: int = 4096,
+    words: tuple[str, ...] = (),
+) -> list[dict[str, Any]]:
     """Words, composed and simulated seconds of so many plans, evenly spaced among the composed.
 
     Those are the best by the quick score, without what it calls too large: neighbours in the order
-    are mostly alike, so that the best alone would be one plan many times.
+    are mostly alike, so that the best alone would be one plan many times. Or of those in `words`.
     """
-    question = question_of(model, on=on, devices=devices, global_batch=64, seq=4096)
+    question = question_of(model, on=on, devices=devices, global_batch=global_batch, seq=seq)
     found, _ = candidates(question)
     scores, tables, simulator = score(question, found), Tables(question), Simulator(question)
     usable = question.clusters[0].device.memory_usable_bytes
     fitting = [n for n in range(len(found)) if scores.estimate_bytes[n] <= usable]
     fitting = sorted(fitting, key=lambda n: float(scores.estimate_s[n]))[:COMPOSED]
+    if words:
+        fitting = [n for n in range(len(found)) if found[n].words in words]
     composed = [(composed_s(question, found[n], tables.of(found[n])), n) for n in fitting]
     composed.sort()
     rows: list[dict[str, Any]] = []
+    plans = plans or len(composed)
     for seconds, n in composed[:: max(1, len(composed) // plans)][:plans]:
         try:
             judged = simulator.judge(found[n], seconds)

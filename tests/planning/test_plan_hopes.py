@@ -15,7 +15,7 @@ SMALL = judged(2.0, "4xh200")
     ("composed_s", "expected"),
     [
         (0.9, False),
-        # A tie is 0.04 √(1 + 1 − 1.8) = 1.8 % wide, and a composed step 2 % too long at most.
+        # A tie is 0.04 √(1 + 1 − 1.8) = 1.8 % wide, and a composed step 1 % too long at most.
         (1.02, False),
         (1.10, True),
         (None, False),
