@@ -9,6 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuscope.cli.app import app
+from gpuscope.explanation import conv_figures, matmul_figures
+
+
+@pytest.fixture(autouse=True)
+def _few_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand combinations of the sliders are priced in tests/explanation."""
+    for module, name in ((matmul_figures, "_even"), (conv_figures, "_stops")):
+        monkeypatch.setattr(module, name, lambda size: tuple(sorted({max(size // 2, 1), size})))
+
 
 CALLS = {
     "matmul": [

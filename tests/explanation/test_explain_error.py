@@ -285,7 +285,7 @@ def test_command() -> None:
 def test_a_very_long_line_takes_no_time() -> None:
     for piece in ("a", "0", "_", ".", "1.", "lib", ":.cu"):
         began = time.process_time()
-        gs.explain("error", piece * (200_000 // len(piece)) + "\n")
+        gs.explain("error", piece * (100_000 // len(piece)) + "\n")
         assert time.process_time() - began < 5.0  # a quadratic pattern takes minutes
 
 

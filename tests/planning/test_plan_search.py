@@ -30,7 +30,10 @@ from gpuscope.program.models.settings import WorkloadOptions
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return gs.plan("gpt2", on="h200", devices="1..2", global_batch=2, seq=128, simulate=2)
+    """Of GPT-2 with three of its layers."""
+    whole = asked(model="gpt2", devices="1..2", global_batch=2, seq=128, simulate=2)
+    size = whole.size.deep(3)
+    return search(replace(whole, size=size, model=size))  # type: ignore[arg-type]
 
 
 def test_every_candidate_has_an_end(plan: Plan) -> None:

@@ -150,7 +150,7 @@ def built(make: Callable[[int], Any], layers: int, foreach: bool) -> Build:
 
 
 @pytest.mark.parametrize(
-    "make", sweep([fsdp, kept, hybrid, checkpointed, tensor_parallel, both], checkpointed, both)
+    "make", sweep([fsdp, kept, hybrid, checkpointed, tensor_parallel, both], checkpointed, fsdp)
 )
 def test_a_folded_program_equals_a_captured_one(make: Callable[[int], Any]) -> None:
     at_depth = functools.partial(built, make, foreach=make is not tensor_parallel)

@@ -101,7 +101,7 @@ def llama(layers=2):
 
 
 def olmoe(experts="eager"):
-    """A mixture of 8 experts, two a token."""
+    """A mixture of 4 experts, two a token."""
     from transformers import OlmoeConfig, OlmoeForCausalLM
 
     return lambda: OlmoeForCausalLM(
@@ -112,7 +112,7 @@ def olmoe(experts="eager"):
             vocab_size=100,
             num_attention_heads=4,
             num_key_value_heads=4,
-            num_experts=8,
+            num_experts=4,
             num_experts_per_tok=2,
             experts_implementation=experts,
         )
