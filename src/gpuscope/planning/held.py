@@ -18,6 +18,10 @@ from gpuscope.program.pipeline.plain_orders import BACKWARD, FORWARD, Pass, plai
 
 __all__ = ["held_bytes", "message_bytes"]
 
+_SCORES = 6.0
+"""Bytes a token and word that the last stage keeps until its weights' gradients, where these are
+computed apart: logarithms of probabilities in float32, gradients of the scores in bfloat16."""
+
 
 def held_bytes(question: Question, candidate: Candidate, block: Block) -> float:
     """Bytes of the fullest rank at its peak.
@@ -40,12 +44,14 @@ def held_bytes(question: Question, candidate: Candidate, block: Block) -> float:
     stages = cut_layers(layers, plan.stages, candidate.asked.cut)
     shape = PipelineShape(plan.schedule, plan.pp, min(plan.microbatches, 2 * plan.pp), plan.virtual)
     received = message_bytes(question, candidate) * plan.microbatches
+    tokens = question.seq / plan.cp * plan.microbatch
+    scores = _SCORES * tokens * question.size.vocabulary / plan.tp
     most = 0.0
     for rank, order in enumerate(plain_order(shape)):
         mine = stages[rank :: plan.pp]
         static = _resident(candidate, _parameters(mine, held))
         ways = sum((not stage.first) + (not stage.last) for stage in mine)
-        flight = _in_flight(candidate, order, stages, kept, block, around)
+        flight = _in_flight(candidate, order, stages, kept, block, (around, scores))
         most = max(most, static + ways * received + flight)
     return most
 
@@ -87,20 +93,28 @@ def _in_flight(
     stages: tuple[StageLayers, ...],
     kept: float,
     block: Block,
-    around: float,
+    ends: tuple[float, float],
 ) -> float:
-    """The most that a rank's micro-batches keep at a time."""
+    """The most that a rank's micro-batches keep at a time.
+
+    Args:
+        candidate, order, stages, block: the rank's.
+        kept: of a block and micro-batch.
+        ends: what is there at a time around the blocks, and what stays of the scores.
+    """
+    around, scores = ends
     split = candidate.plan.schedule in SPLIT
     alive = most = 0.0
     for kind, number, _ in order:
         stage = stages[number]
         layers = len(stage.layers)
         late = 0.0 if stage.first else layers * block.kept.products
+        passed = layers * kept + (scores if split and stage.last else 0.0)
         if kind == FORWARD:
-            alive += layers * kept
+            alive += passed
         most = max(most, alive + (around if stage.last else 0.0))
         if kind == BACKWARD:
             alive += late if split else -layers * kept
         elif kind != FORWARD:
-            alive -= layers * kept + late
+            alive -= passed + late
     return most
