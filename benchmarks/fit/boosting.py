@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 CLIP = 0.15
 BINS = 24
-DEPTH = 4
+DEPTH = 5
 RATE = 0.1
 SHRINK = 3.0
 """Calls' worth of "no residual" that every leaf is averaged with."""

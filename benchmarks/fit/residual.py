@@ -1,20 +1,22 @@
 """Fit the learned residual of a device: `python benchmarks/fit/residual.py` (`make residual`).
 
-Learns from the random calls of `validation/recordings/h200/micro/wide.jsonl.gz`, drawn as the
-held-out ones are, with other seeds. Three folds, one a seed, judge how many trees each kind of
-kernel gets, whether it gets any, and how wide its intervals are; a kind that is not better on seeds
-that the fit has not seen gets none. Then everything is fitted on all seeds and written.
+Learns from random calls and from calls of other people's models, of the families that may be seen
+(`residual_calls.py`). Three folds, each of one seed and of a third of those families, judge how many
+trees each kind of kernel gets, whether it gets any, and how wide its intervals are; a kind that is
+not better on folds that the fit has not seen gets none. Then everything is fitted on all folds and
+written. The families that are held out are in no fit: `python -m benchmarks.harvest.judge --widths`
+comes after it.
 
     --regimes   also leave whole regimes out (a dtype, a layout, a direction), and say how they fare
     --dry       judge, write nothing
-    --cache     folder for the captured calls (capturing takes minutes), used again where it exists
+    --cache     file for the captured calls (capturing takes minutes), used again where it exists
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import pickle
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -27,23 +29,21 @@ from boosting import DEPTH, Data, Fitted, Floats, fit
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "validation")]
 
-from held_out.points import KINDS, Point, all_points  # noqa: E402
 from held_out.regimes import labels  # noqa: E402
-from kinds import _with, recorded  # noqa: E402
+from kinds import _with  # noqa: E402
+from residual_calls import SEEDS, Timed, programs, timed_calls  # noqa: E402
 
 from gpuscope import atomic  # noqa: E402
 from gpuscope.cost import residual  # noqa: E402
 from gpuscope.cost.residual_features import NAMES, features  # noqa: E402
 from gpuscope.hardware.calibration import CALIBRATIONS  # noqa: E402
 
-WIDE = ROOT / "validation" / "recordings" / "h200" / "micro" / "wide.jsonl.gz"
-SEEDS = (1, 2, 3)
 ROUNDS = 120
 STEP = 10
 """Trees a kind at most, and the steps in which their number is tried."""
 
 LEAST_GAIN = 0.05
-"""A kind's mean error on unseen seeds has to fall by this share of itself, and must not rise for
+"""A kind's mean error on unseen folds has to fall by this share of itself, and must not rise for
 the longer half of its calls, which set the pace of whole models."""
 
 FEWEST = 30
@@ -51,43 +51,6 @@ FEWEST = 30
 
 BINS = 4
 """Bins of duration that a kind's intervals are told for."""
-
-Rows = list[dict[str, Any]]
-
-
-def programs(rows: Rows, cache: Path | None) -> dict[str, Any]:
-    """Every point's call, captured twice in a row (cold, then hot)."""
-    if cache is not None and cache.is_file():
-        found: dict[str, Any] = pickle.loads(cache.read_bytes())
-        return found
-    import torch
-
-    import gpuscope as gs
-
-    torch.set_num_threads(1)
-    points = {p.text: p for p in (Point(r["kind"], r["params"]) for r in rows)}
-    found = {}
-    for at, (text, point) in enumerate(sorted(points.items())):
-        found[text] = gs.capture(_twice(point))
-        if at % 500 == 0:
-            sys.stdout.write(f"captured {at} of {len(points)}\n")
-    if cache is not None:
-        cache.write_bytes(pickle.dumps(found))
-    return found
-
-
-def _twice(point: Point) -> Any:
-    def build() -> Any:
-        call = point.build()
-        call()
-
-        def step() -> None:
-            call()
-            call()
-
-        return step
-
-    return build
 
 
 def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any, ...]]:
@@ -119,17 +82,17 @@ def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any,
             yield features(work, home), residual.kind_of(home), op.name, seconds, bound
 
 
-def data_of(rows: Rows, captured: dict[str, Any], on: str) -> tuple[Rows, Data]:
-    """The rows that can be predicted, and their operators."""
-    used: Rows = []
+def data_of(timed: Sequence[Timed], captured: dict[str, Any], on: str) -> tuple[list[Timed], Data]:
+    """The calls that can be predicted, and their operators."""
+    used: list[Timed] = []
     found: list[tuple[Any, ...]] = []
     call: list[int] = []
-    for row in rows:
-        program = captured.get(Point(row["kind"], row["params"]).text)
-        of_row = list(operators(row, program, on)) if program is not None else []
-        found += of_row
-        call += [len(used)] * len(of_row)
-        used += [row] if of_row else []
+    for of in timed:
+        program = captured.get(of.call.text)
+        of_call = list(operators(of.row, program, on)) if program is not None else []
+        found += of_call
+        call += [len(used)] * len(of_call)
+        used += [of] if of_call else []
     x, kinds, names, seconds, bound = zip(*found, strict=True)
     level = [f"{k} {n}" for k, n in zip(kinds, names, strict=True)]
     return used, Data(
@@ -139,14 +102,8 @@ def data_of(rows: Rows, captured: dict[str, Any], on: str) -> tuple[Rows, Data]:
         np.array(level),
         np.array(seconds),
         np.array(bound),
-        np.array([r["us"] * 1e-6 for r in used]),
+        np.array([of.row["us"] * 1e-6 for of in used]),
     )
-
-
-def folds_of(rows: Rows) -> list[int]:
-    """The seed that drew each row's point."""
-    at = {p.text: seed for seed in reversed(SEEDS) for p in all_points(KINDS, seed)}
-    return [at.get(Point(r["kind"], r["params"]).text, 0) for r in rows]
 
 
 def main_kinds(data: Data) -> list[str]:
@@ -211,7 +168,7 @@ def applied(made: dict[str, Any], data: Data) -> Floats:
 
 
 def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], Floats]:
-    """Trees a kind from unseen seeds, and what every call is predicted to take unseen."""
+    """Trees a kind from unseen folds, and what every call is predicted to take unseen."""
     counts = range(0, ROUNDS + 1, STEP)
     errors = np.zeros((len(counts), len(data.measured_s)))
     fits = {fold: fit(data.only(folds != fold), ROUNDS) for fold in SEEDS}
@@ -237,7 +194,7 @@ def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], F
 
 
 def chosen(errors: Floats, physical: Floats, measured_s: Floats) -> int:
-    """How many trees a kind gets, by its calls' errors on unseen seeds; 0 if they help too little.
+    """How many trees a kind gets, by its calls' errors on unseen folds; 0 if they help too little.
 
     Args:
         errors: (numbers of trees in steps of `STEP`, calls).
@@ -289,8 +246,10 @@ def show(title: str, names: Sequence[str], data: Data, **predicted_s: Floats) ->
         sys.stdout.write("\n")
 
 
-def regimes(rows: Rows, data: Data, rounds: dict[str, int]) -> None:
-    """Every regime of 40 calls and more, predicted by a fit that has not seen it."""
+def regimes(timed: Sequence[Timed], data: Data, rounds: dict[str, int]) -> None:
+    """Every regime of 40 random calls and more, predicted by a fit that has not seen it."""
+    data = data.only(np.array([t.random for t in timed]))
+    rows = [t.row for t in timed if t.random]
     of = [[f"{r['kind']} {w}" for w in labels(r["kind"], r["params"], r["state"])] for r in rows]
     names = sorted({name for words in of for name in words})
     physical_s = data.predicted_s(np.zeros(len(data.x)))
@@ -314,22 +273,23 @@ def main() -> int:
     parser.add_argument("--regimes", action="store_true", help="leave regimes out, too")
     parser.add_argument("--dry", action="store_true", help="write nothing")
     parser.add_argument("--cache", type=Path, help="file for the captured calls")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--device", default="nvidia-h200-sxm", help="catalogue id")
     args = parser.parse_args()
-    rows = recorded(WIDE)
-    rows, data = data_of(rows, programs(rows, args.cache), args.device)
-    folds, mains = np.array(folds_of(rows)), np.array(main_kinds(data))
+    timed = timed_calls()
+    timed, data = data_of(timed, programs(timed, args.cache, args.processes), args.device)
+    folds, mains = np.array([t.fold for t in timed]), np.array(main_kinds(data))
     rounds, unseen_s = crossed(data, folds, mains)
     found = fit(data, max(rounds.values()))
     made = content(args.device, found, data, rounds, quantiles_of(unseen_s, data, mains))
     physical_s = data.predicted_s(np.zeros(len(data.x)))
-    columns = {"physical": physical_s, "unseen seeds": unseen_s, "fitted": applied(made, data)}
+    columns = {"physical": physical_s, "unseen folds": unseen_s, "fitted": applied(made, data)}
     show("kind of kernel", list(mains), data, **columns)
-    show("kind of call", [r["kind"] for r in rows], data, **columns)
+    show("random calls", [t.row["kind"] if t.random else "-" for t in timed], data, **columns)
     text = json.dumps(made, separators=(",", ":")).replace('{"if"', '\n{"if"')
     sys.stdout.write(f"\ntrees {rounds} of depth {DEPTH}, {len(text) / 1000:.0f} kB\n")
     if args.regimes:
-        regimes(rows, data, rounds)
+        regimes(timed, data, rounds)
     if not args.dry:
         atomic.write_atomically(CALIBRATIONS / args.device / residual.FILE, text + "\n")
     return 0
