@@ -1,8 +1,8 @@
 """Fit the learned residual of a device: `python benchmarks/fit/residual.py` (`make residual`).
 
 Learns from random calls and from calls of other people's models, of the families that may be seen
-(`residual_calls.py`). Three folds, each of one seed and of a third of those families, judge how many
-trees each kind of kernel gets, whether it gets any, and how wide its intervals are; a kind that is
+(`residual_calls.py`). Three folds, each of one seed and of a third of those families, judge how
+many trees each kind of kernel gets, whether it gets any, and how wide its intervals are; a kind that is
 not better on folds that the fit has not seen gets none. Then everything is fitted on all folds and
 written. The families that are held out are in no fit: `python -m benchmarks.harvest.judge --widths`
 comes after it.
