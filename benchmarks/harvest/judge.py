@@ -113,8 +113,12 @@ def write_widths(found: dict[str, dict[str, float]], on: str) -> None:
     content = json.loads(path.read_text())
     for kind, figures_ in found.items():
         part = content["kinds"].get(kind)
-        if part is not None and figures_["factor"] != 1.0:
-            part["width"] = round(part.get("width", 1.0) * figures_["factor"], 3)
+        if part is None:
+            continue
+        # Where trees have learned from the seen families, these say little of how narrow is right.
+        factor = max(1.0, figures_["factor"]) if part["trees"] else figures_["factor"]
+        if factor != 1.0:
+            part["width"] = round(part.get("width", 1.0) * factor, 3)
     text = json.dumps(content, separators=(",", ":")).replace('{"if"', '\n{"if"')
     atomic.write_atomically(path, text + "\n")
 
