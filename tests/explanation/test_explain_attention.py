@@ -69,7 +69,8 @@ def test_equals_the_prediction_of_real_code(
         backend="math" if math else "auto",
     )
     expected = _predicted(case, causal, math, backward)
-    assert fact(found, "time by itself") == pytest.approx(expected, rel=1e-4, abs=2e-8)
+    # In a step what a copy beside it reads may lie in the L2: a few tenths of a microsecond.
+    assert fact(found, "time by itself") == pytest.approx(expected, rel=5e-4, abs=2e-8)
 
 
 @pytest.mark.parametrize(
