@@ -1,6 +1,6 @@
 """No device is much slower than one that it has at least everything of, but for a stated reason.
 
-Ten workloads (four but for the slow tests) are captured and costed on every device of the
+Ten workloads (two but for the slow tests) are captured and costed on every device of the
 catalogue; like is held against like: all devices as their whole step compiled, and those that
 PyTorch drives operator by operator also that way. Run with -s to see the pairs and their reasons.
 """
