@@ -39,6 +39,7 @@ from gpuscope.program.models.parallel.size import TransformerSize  # noqa: E402
 
 RESULTS = HERE / "results" / "published.json"
 SERVED = HERE / "results" / "serving_choice.json"
+REPEATS = HERE / "results" / "serving_repeats.json"
 DOCS = HERE.parent / "docs"
 
 LEAST_ROWS = 3
@@ -254,6 +255,7 @@ def _served(words: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
     """The section of serving, of what `serving_choice.py` wrote."""
     some, everything = found["answered in full"], found["all"]["expected share"]
     near = found["all"]["nearest row"]
+    floor = json.loads(REPEATS.read_text("utf-8"))["judge"]
     lines = [words["serving_head"], "|---|---:|---:|---:|---:|"]
     rules = [rule for rule in some if rule not in _NO_RULES]
     for name, rule in zip(words["serving_rules"], rules, strict=True):
@@ -270,6 +272,9 @@ def _served(words: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
         near_broken=_percent(near["broken"]),
         near_mean=_percent(near["regret_mean"]),
         known=_percent(some[_KNOWING]["regret_mean"]),
+        floor_broken=_percent(floor["broken"]),
+        floor_mean=_percent(floor["regret_mean"]),
+        floor_groups=floor["groups"],
         **_lost(some["where"]),
     )
     return [words["serving"], intro, "\n".join(lines), read]
