@@ -17,8 +17,8 @@ SLACK = 0.01
 of Llama 3.2 1B and 3.1 8B two were more, 1.2 % and, where the host sets the pace, 4.6 %."""
 
 DEEP = 8
-"""Pipelines of more stages than this may be `DEEP_SLACK` too long: of seven that were simulated with
-8 to 64 stages, Llama 3.1 70B and 405B, the most was 2.6 %, and 5.3 % too short."""
+"""Pipelines of more stages than this may be `DEEP_SLACK` too long: of seven that were simulated
+with 8 to 64 stages, Llama 3.1 70B and 405B, the most was 2.6 %, and 5.3 % too short."""
 
 DEEP_SLACK = 0.04
 
