@@ -57,6 +57,9 @@ class Server:
         if path == "/metrics":
             page = self.pages[min(len(self.asked) > 3, len(self.pages) - 1)] if self.pages else ""
             return plain(writer, 200 if page else 404, page)
+        if head.startswith("GET"):
+            status = int(self.behaviour) if self.behaviour.isdigit() else 404
+            return plain(writer, status, '{"detail": "Not Found"}')
         body = json.loads(await reader.readexactly(int(fields["content-length"])))
         self.asked.append(body)
         treated = len(self.asked) > self.after and len(self.asked) % self.every == 0

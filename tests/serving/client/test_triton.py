@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,22 @@ def test_a_name_that_would_break_a_request() -> None:
     server = Triton([IDS], models=("a b\r\nX: y",))
     with pytest.raises(ServerError, match="no model"):
         ask(server)
+
+
+def test_nobody_there_is_no_server_of_another_kind() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(ServerError, match="No server can be reached") as told:
+            load_test(url, api="triton", rate=10, count=5)
+    assert f"curl {url}/v2" in told.value.next_step
+    assert told.value.exit_code == 2
+
+
+def test_a_server_that_wants_a_key_is_told_to_want_one() -> None:
+    with serving(Server("401")) as server, pytest.raises(ServerError, match="answered 401") as told:
+        load_test(server.url, api="triton", rate=10, count=5)
+    assert "OPENAI_API_KEY" in told.value.next_step
 
 
 def test_another_server_is_told_to_be_one() -> None:

@@ -63,7 +63,6 @@ _NEXT_OF = {
     NO_TOKENS: Text("Look into the server's own log; or try --api chat."),
     NOT_STREAMING: Text("Turn streaming on in the server, or in the proxy before it."),
     TOO_SLOW: Text("Ask for less (--rate, --output), or allow more time: --timeout 20m"),
-    UNREACHABLE: Text("Is the server up? Try: curl {url}/v1/models"),
 }
 
 
@@ -74,14 +73,29 @@ def refused(status: int, words: str) -> Text:
     return sentences(what, Text("It says: {words}", words=said)) if said else what
 
 
-def next_step(reason: str, status: int = 0, url: str = "") -> str:
-    """What to type about a reason."""
-    if status in _NEXT:
-        return _NEXT[status]
-    found = _NEXT_OF.get(reason)  # type: ignore[call-overload]
-    if found is UNREACHABLE_NEXT:
-        return Text("Is the server up? Try: curl {url}/v1/models", url=url)
+def next_step(reason: str, status: int = 0, probe: str = "") -> str:
+    """What to type about a reason; `probe` is where any such server says something."""
+    if reason == UNREACHABLE:
+        return Text("Is the server up? Try: curl {url}", url=probe)
+    found = _NEXT.get(status) or _NEXT_OF.get(reason)  # type: ignore[call-overload]
     return found or Text("Look into the server's own log.")
 
 
-UNREACHABLE_NEXT = _NEXT_OF[UNREACHABLE]
+def unanswered(reason: Text, address: str, path: str, probe: str, status: int = 0) -> ServerError:
+    """The error of a server that was asked for a path and gave no answer that serves.
+
+    Args:
+        reason: what went wrong.
+        address: of the server.
+        path: that was asked for.
+        probe: path at which any server of its kind says something.
+        status: of HTTP; 0 where there was none.
+    """
+    if reason == UNREACHABLE:
+        return ServerError(
+            Text("No server can be reached at {url}.", url=address),
+            reason,
+            next_step(reason, 0, f"{address}{probe}"),
+        )
+    asked = Text("It was asked for {path}.", path=f"{address}{path}")
+    return ServerError(reason, asked, next_step(reason, status), status)

@@ -21,7 +21,7 @@ from gpuscope.serving.client import failure
 from gpuscope.serving.client.address import Address
 from gpuscope.serving.client.connection import connect, payload
 from gpuscope.serving.client.failure import ReplyError, ServerError
-from gpuscope.serving.client.prompts import PATHS, Api, Form, Sort, encode, words
+from gpuscope.serving.client.prompts import FRONT, PATHS, Api, Form, Sort, encode, words
 from gpuscope.serving.client.reply import Reply, judged
 
 PATIENCE_S = 10.0
@@ -50,9 +50,17 @@ class Door:
     async def get(self, path: str) -> Reply | None:
         """What the server has at a path; None for nothing."""
         try:
-            return await self._exchange(path, None, PATIENCE_S)
+            return await self.fetch(path)
         except ReplyError:
             return None
+
+    async def fetch(self, path: str) -> Reply:
+        """What the server says to a path.
+
+        Raises:
+            ReplyError: nothing.
+        """
+        return await self._exchange(path, None, PATIENCE_S)
 
     async def post(self, form: Form, body: bytes) -> Reply:
         """The answer to one request.
@@ -112,7 +120,7 @@ async def probe(door: Door, model: str, api: Api, sort: Sort | None) -> Known:
         ServerError: it is not there, or refuses all forms.
         UnknownNameError: it has no such model.
     """
-    listed = await door.get("/v1/models")
+    listed = await door.get(FRONT[api])
     model = _model(listed, model)
     form, first = await _form(door, model, api, sort)
     notes = list(_refusals(form, sort))
@@ -162,11 +170,8 @@ async def _form(door: Door, model: str, api: Api, sort: Sort | None) -> tuple[Fo
         reply, problem = await _tried(door, model, form)
         if problem is None:
             return form, reply
-        refusal = refusal or ServerError(
-            problem,
-            Text("It was asked for {path}.", path=f"{door.address}{PATHS[api]}"),
-            failure.next_step(problem, reply.status, str(door.address)),
-            reply.status,
+        refusal = refusal or failure.unanswered(
+            problem, str(door.address), PATHS[api], FRONT[api], reply.status
         )
         if reply.status not in (400, 422):
             break

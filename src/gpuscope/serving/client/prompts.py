@@ -23,6 +23,8 @@ Api = Literal["completions", "chat", "triton"]
 Sort = Literal["ids", "words", "text", "tensors"]
 
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+FRONT = {"completions": "/v1/models", "chat": "/v1/models", "triton": "/v2"}
+"""Where a server says what it is."""
 
 LOWEST_ID, HIGHEST_ID = 10, 250
 """Token ids that every vocabulary has: bytes or common letters, above the special ones."""

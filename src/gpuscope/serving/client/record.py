@@ -11,10 +11,12 @@ import numpy as np
 from gpuscope.document.quantities import Count, Percent, Seconds
 from gpuscope.document.text import Text, sentences
 from gpuscope.serving.client import failure, pace, scrape
+from gpuscope.serving.client.address import parse_address
 from gpuscope.serving.client.engine_log import read_iterations
 from gpuscope.serving.client.failure import NoAnswerError
 from gpuscope.serving.client.pace import Own
 from gpuscope.serving.client.probe import Known
+from gpuscope.serving.client.prompts import FRONT
 from gpuscope.serving.client.reply import Reply
 from gpuscope.serving.requests import Requests
 from gpuscope.serving.result import FAILED, FINISHED, TIMEOUT, Iterations, Served, Serving
@@ -114,8 +116,11 @@ class Record:
                 self.http.append(http)
         self.reason[row] = self.reasons.index(reason)
 
-    def check(self, url: str) -> None:
+    def check(self, probe: str) -> None:
         """Refuse to tell of a run in which nothing was answered.
+
+        Args:
+            probe: address at which such a server says something, for the reader to ask.
 
         Raises:
             NoAnswerError: so it is.
@@ -132,7 +137,7 @@ class Record:
         raise NoAnswerError(
             Text("All {count} requests failed.", count=Count(begun)),
             sentences(Text("{count} of them:", count=Count(most[0][1])), self.reasons[at]),
-            failure.next_step(self.reasons[at], self.http[at], url),
+            failure.next_step(self.reasons[at], self.http[at], probe),
         )
 
     def served(self) -> Served:
@@ -161,7 +166,7 @@ def as_serving(
     Raises:
         NoAnswerError: every request failed.
     """
-    record.check(asked.url)
+    record.check(f"{parse_address(asked.url)}{FRONT[asked.api]}")
     server: dict[str, float | str] = {}
     blocks = block_tokens = None
     notes = [*known.notes, *_notes(record)]

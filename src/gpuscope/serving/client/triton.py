@@ -23,7 +23,7 @@ from gpuscope.document.text import Text
 from gpuscope.serving.client import failure
 from gpuscope.serving.client.failure import ReplyError, ServerError
 from gpuscope.serving.client.probe import Door, Known
-from gpuscope.serving.client.prompts import WORDS, Form
+from gpuscope.serving.client.prompts import FRONT, WORDS, Form
 from gpuscope.serving.client.reply import Reply
 from gpuscope.serving.requests import Requests
 
@@ -39,7 +39,7 @@ _TYPES = {
 }  # fmt: skip
 """As numpy writes them; bfloat16 by its bits."""
 
-
+_FRONT = FRONT["triton"]
 _T = TypeVar("_T")
 
 
@@ -161,13 +161,7 @@ async def probe_model(door: Door, model: str, requests: Requests) -> tuple[Known
     Raises:
         ServerError: it is no such server, has no such model, or one that cannot be asked so.
     """
-    server = _read(await door.get("/v2"), _Server)
-    if server is None:
-        raise ServerError(
-            Text("{url} does not speak KServe's v2.", url=f"{door.address}/v2"),
-            Text("Triton answers there."),
-            Text("Is the server up? Try: curl {url}", url=f"{door.address}/v2"),
-        )
+    server = await _server(door)
     model = model or await _only(door)
     path = f"/v2/models/{quote(model, safe='')}"
     found = _read(await door.get(path), _Model)
@@ -187,6 +181,28 @@ async def probe_model(door: Door, model: str, requests: Requests) -> tuple[Known
     note = Text("Each answer of Triton is whole: its TTFT is its end to end, and it has no TPOT.")
     engine = one_line(server.name)[:40] or "triton"
     return Known(model, engine, one_line(server.version)[:40], asked.form, (note,)), asked
+
+
+async def _server(door: Door) -> _Server:
+    """What it says of itself."""
+    try:
+        reply = await door.fetch(_FRONT)
+    except ReplyError as error:
+        raise failure.unanswered(error.args[0], str(door.address), _FRONT, _FRONT) from error
+    if reply.status in (401, 403):
+        refused = failure.refused(reply.status, reply.words())
+        raise failure.unanswered(refused, str(door.address), _FRONT, _FRONT, reply.status)
+    found = _read(reply, _Server)
+    if found is None:
+        raise ServerError(
+            Text("{url} does not speak KServe's v2.", url=f"{door.address}{_FRONT}"),
+            Text("Triton answers there."),
+            Text(
+                "A server of language models: --api completions; else look: curl {url}",
+                url=f"{door.address}{_FRONT}",
+            ),
+        )
+    return found
 
 
 def _read(reply: Reply | None, kind: type[_T]) -> _T | None:
@@ -250,9 +266,4 @@ async def _tried(door: Door, asked: Tensors) -> None:
     except ReplyError as error:
         reply, problem = Reply(), error.args[0]
     if problem is not None:
-        raise ServerError(
-            problem,
-            Text("It was asked for {path}.", path=f"{door.address}{asked.path}"),
-            failure.next_step(problem, 0, str(door.address)),
-            reply.status,
-        )
+        raise failure.unanswered(problem, str(door.address), asked.path, _FRONT, reply.status)
