@@ -66,16 +66,17 @@ def _scored() -> Iterator[None]:
     yield from scored_alone()
 
 
+def trained(link: float, limit: str | None = None, **more: Any) -> Judged:
+    given: dict[str, Any] = {"on": "h100", "devices": "8,16", "global_batch": 8, "seq": 2048}
+    links = f"scale_up={450 * link}GB/s"
+    return search(asked(**{**given, **more}, goal="cost", device_set=links, limit=limit)).best
+
+
 @pytest.mark.usefixtures("_scored")
 def test_a_training_moves_with_its_links_where_the_limit_lies_between() -> None:
     """Eight devices are the cheaper ones, sixteen the quicker: a limit of time that eight just keep
-    is broken by eight whose links have a tenth less, and by none that have a tenth more."""
-
-    def trained(link: float, limit: str | None = None) -> Judged:
-        given: dict[str, Any] = {"on": "h100", "devices": "8,16", "global_batch": 16, "seq": 1024}
-        links = f"scale_up={450 * link}GB/s"
-        return search(asked(**given, goal="cost", device_set=links, limit=limit)).best
-
+    is broken by eight whose links have a tenth less, and by none that have a tenth more. Few tokens
+    a device, so that what is exchanged counts; a pipeline's bubble is long there."""
     free = [trained(each) for each in (0.9, 1.0, 1.1)]
     steps = [each.step_s for each in free]
     assert [each.candidate.devices for each in free] == [8, 8, 8]
@@ -85,3 +86,14 @@ def test_a_training_moves_with_its_links_where_the_limit_lies_between() -> None:
     limit = f"time<{(steps[0] * steps[1]) ** 0.5:.9f}s"
     taken = [trained(each, limit).candidate.devices for each in (0.9, 1.0, 1.1)]
     assert taken == [16, 8, 8]
+
+
+@pytest.mark.usefixtures("_scored")
+def test_slow_links_make_a_pipeline_of_one_replica_and_quick_ones_none() -> None:
+    """A pipeline exchanges what passes between its stages alone, whatever its links; shared
+    parameters are exchanged whole."""
+    slow, quick = (
+        trained(each, devices="8", global_batch=16, seq=1024).candidate.plan for each in (0.25, 4.0)
+    )
+    assert (slow.pp, slow.dp * slow.cp) == (8, 1)
+    assert quick.pp == 1 < quick.dp

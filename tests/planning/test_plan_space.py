@@ -6,6 +6,7 @@ from made import asked
 
 from gpuscope.planning.space import candidates
 from gpuscope.program.models.parallel.checks import plan_of
+from gpuscope.program.models.parallel.options import ParallelOptions
 
 
 def test_every_candidate_fills_its_cluster_and_makes_the_batch() -> None:
@@ -28,3 +29,24 @@ def test_its_options_make_the_same_plan_again() -> None:
     found, _ = candidates(question)
     assert any(each.plan.cp > 1 for each in found)
     assert all(plan_of(question.size, 8192, each.asked) == each.plan for each in found)
+
+
+def test_a_pipeline_of_one_replica_is_a_candidate_once() -> None:
+    """Nothing is shared by one rank: one sharding stands for all, the one that `plan_of` takes."""
+    question = asked(model="llama-3.2-1b", devices="8", seq=1024)
+    found, _ = candidates(question)
+    alone = [each for each in found if (each.plan.tp, each.plan.pp) == (4, 2)]
+    assert {each.plan.fsdp for each in alone} == {"zero1"}
+    assert len({each.words for each in found}) == len(found)
+    usual = ParallelOptions(world=8, tp=4, pp=2, microbatch=1, global_batch=64)
+    assert plan_of(question.size, 1024, usual) in {each.plan for each in alone}
+    split = {(each.plan.tp, each.plan.pp) for each in found if each.plan.dp == 1}
+    assert split == {(8, 1), (4, 2), (2, 4), (1, 8)}
+
+
+def test_a_pipeline_with_too_few_microbatches_is_out_with_their_number() -> None:
+    _, out = candidates(asked(model="llama-3.2-1b", devices="8", global_batch=4, seq=1024))
+    said = {each.words: each for each in out}
+    few = said["8x nvidia-h200-sxm: pp 8, fsdp zero1, schedule 1f1b"]
+    assert few.kind == "layout"
+    assert "4 are fewer than 8" in few.reason

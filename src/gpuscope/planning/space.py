@@ -17,7 +17,8 @@ __all__ = ["MICROBATCHES", "candidates", "refusal"]
 MICROBATCHES = (1, 2, 4, 8, 16)
 """Sequences of a micro-batch."""
 
-_SHARDINGS = ("full", "hybrid", "zero1", "none")
+_PIPELINED = ("zero1", "none")
+_SHARDINGS = ("full", "hybrid", *_PIPELINED)
 _SCHEDULES = ("1f1b", "interleaved", "zb")
 
 
@@ -93,15 +94,11 @@ def _asked(question: Question, cluster: Cluster) -> Iterator[ParallelOptions]:
         if world % (tp * pp * cp):
             continue
         dp = world // (tp * pp * cp)
-        shardings: tuple[str, ...] = ("full",)
-        if dp * cp > 1:
-            shardings = _SHARDINGS if cluster.nodes > 1 else ("full", "zero1", "none")
+        shardings = _shardings(cluster, dp * cp, pp)
         schedules = _SCHEDULES if pp > 1 else ("1f1b",)
         for fsdp, schedule, microbatch, recompute in product(
             shardings, schedules, MICROBATCHES, RECOMPUTE
         ):
-            if pp > 1 and fsdp in ("full", "hybrid"):
-                continue  # parameters would be gathered for every micro-batch
             if schedule == "zb" and recompute == "selective":
                 continue  # PyTorch 2.13 computes a region again once; a split backward asks twice
             yield ParallelOptions(
@@ -111,12 +108,24 @@ def _asked(question: Question, cluster: Cluster) -> Iterator[ParallelOptions]:
                 pp=pp,
                 cp=cp,
                 ep=ep,
-                fsdp="zero1" if pp > 1 and dp * cp == 1 else fsdp,
+                fsdp=fsdp,
                 schedule=schedule,
                 microbatch=microbatch,
                 recompute=recompute,
                 global_batch=question.global_batch,
             )
+
+
+def _shardings(cluster: Cluster, sharing: int, pp: int) -> tuple[str, ...]:
+    """What so many ranks with the same part of the model may share of it; one alone the usual.
+
+    In a pipeline parameters would be gathered for every micro-batch.
+    """
+    if sharing == 1:
+        return ("zero1" if pp > 1 else "full",)
+    if pp > 1:
+        return _PIPELINED
+    return _SHARDINGS if cluster.nodes > 1 else ("full", *_PIPELINED)
 
 
 def _degrees(question: Question, cluster: Cluster) -> tuple[list[int], ...]:

@@ -17,6 +17,7 @@ from gpuscope.program.models.parallel.options import (
 )
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import choose, positive
+from gpuscope.program.pipeline.orders import PipelineShape
 
 __all__ = ["check", "padded_vocabulary", "plan_of"]
 
@@ -353,6 +354,8 @@ def _check_pipeline(size: TransformerSize, plan: Parallelism) -> None:
             Text("The schedule runs them in rounds of one a rank (Narayanan et al. 2021)."),
             Text("Type: --global-batch {near}", near=near),
         )
+    # What its order of passes needs: 1F1B as many microbatches as ranks, others full rounds.
+    PipelineShape(plan.schedule, plan.pp, plan.microbatches, plan.virtual)
 
 
 def padded_vocabulary(size: TransformerSize, tp: int) -> TransformerSize:
