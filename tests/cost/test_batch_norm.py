@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from memory_work import dense, run
 
-from gpuscope.cost.batch_norm import _tiles
 from gpuscope.cost.types import Kernel
 
 
@@ -16,27 +15,6 @@ def norm(*shape: int, dtype: str = "float32", training: bool = True) -> tuple[Ke
         (out, weights, weights),
         training=training,
     )
-
-
-@pytest.mark.parametrize(
-    ("channels", "rows", "together", "blocks", "steps"),
-    [
-        # As recorded on an H200, grid for grid.
-        (256, 512, True, 8, 8),
-        (256, 512, False, 16, 4),
-        (2048, 784, True, 64, 13),
-        (2048, 784, False, 256, 4),
-        (1024, 3136, True, 32 * 13, 4),
-        (64, 200704, True, 256, 25),
-        (512, 12544, False, 16 * 49, 4),
-        (320, 16384, True, 640, 4),
-    ],
-)
-def test_channels_last_kernels_are_cut_as_the_library_cuts_them(
-    channels: int, rows: int, together: bool, blocks: int, steps: int
-) -> None:
-    grid, threads, walked, _ = _tiles(channels, rows, together)
-    assert (grid, threads, walked) == (blocks, 512, steps)
 
 
 def test_batches_of_rows_have_their_channels_innermost() -> None:

@@ -88,15 +88,6 @@ def test_which_kernels_run_depends_on_the_types() -> None:
         assert len(made) == count
 
 
-def test_group_norm_makes_channels_last_input_contiguous_first() -> None:
-    last = TensorSpec((4, 64, 32, 32), (65536, 1, 2048, 64), "float32")
-    w, stat = dense(64), dense(4, 32)
-    kernels = run("native_group_norm", (last, w, w), (dense(4, 64, 32, 32), stat, stat), group=32)
-    assert kernels[0].kind == "copy"
-    dense_in = dense(4, 64, 32, 32)
-    assert len(run("native_group_norm", (dense_in, w, w), (dense_in, stat, stat), group=32)) == 3
-
-
 def test_recorded_calls() -> None:
     assert median_error("native_layer_norm", "_fused_rms_norm", "_fused_rms_norm_backward") < 0.15
     assert (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_work import dense, median_error, one, run, seconds
 
-from gpuscope.cost.reduction import reduce_plan, scan_threads
+from gpuscope.cost.reduction import reduce_plan
 from gpuscope.program.types import TensorSpec
 
 
@@ -73,22 +73,6 @@ def test_elementwise_maximum_is_not_a_reduction() -> None:
     assert made.kind == "pointwise"
 
 
-@pytest.mark.parametrize(
-    ("rows", "length", "threads"),
-    [
-        (1024, 768, 16),
-        (128, 768, 64),
-        (16, 8192, 512),
-        (1024, 4096, 32),
-        (98304, 128, 512),
-        (12288, 128, 16),
-        (512, 50257, 256),
-    ],
-)
-def test_scan_rows_are_shared_as_recorded(rows: int, length: int, threads: int) -> None:
-    assert scan_threads(rows, length) == threads
-
-
 def test_empty_input_launches_nothing() -> None:
     assert run("sum", (dense(0, 8),), (dense(8),), dim=(0,)) == ()
 
@@ -151,13 +135,3 @@ def test_columns_that_are_read_across_lie_a_line_apart() -> None:
     straight, across = (one("sum", (s,), (out,), dim=(2,)) for s in (dense(*shape), swapped))
     assert across.duration_s > 2 * straight.duration_s
     assert across.duration_s == pytest.approx(57.6e-6, rel=0.25)
-
-
-def test_a_scan_takes_a_load_and_a_tree_for_each_pass() -> None:
-    """8 x 8 int64 in one pass of 16 threads: 1.44 us; 1,024 x 768 in 24 of them: 22.7."""
-    small, long = dense(8, 8, dtype="int64"), dense(1024, 768)
-    first = one("cumsum", (small,), (small,), hot=True, dim=-1).duration_s
-    assert first == pytest.approx(1.44e-6, rel=0.25)
-    assert one("cumsum", (long,), (long,), hot=True, dim=-1).duration_s == pytest.approx(
-        22.7e-6, rel=0.1
-    )

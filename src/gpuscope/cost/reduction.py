@@ -1,4 +1,4 @@
-"""Reductions: sums, means, extrema, norms, variances, scans.
+"""Reductions: sums, means, extrema, norms, variances.
 
 ATen's `reduce_kernel` (aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig) chooses how many
 threads share one output and how many blocks; its choice is repeated here, because few long
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log2, prod
+from math import ceil, prod
 
-from gpuscope.cost.bandwidth import Launch, Reads, is_hot, kernel, machine, reads, written
+from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, written
 from gpuscope.cost.copy import copy_kernel
 from gpuscope.cost.elementwise import elementwise, turning_cycles
 from gpuscope.cost.registry import Work, kernel_model
@@ -402,106 +402,3 @@ def logsumexp(work: Work) -> tuple[Kernel, ...]:
     middle = copy_kernel(work, spec, spec, hot, Text("exp of the difference to the maximum"))
     total = reduce_kernels(work, spec, dims, name="sum", hot=hot, out_bytes=out)
     return (*once, replace(middle, name="elementwise_strided_exp", kind="pointwise"), *total)
-
-
-@kernel_model(
-    "aten::cumsum",
-    "aten::cumsum_",
-    "aten::cumprod",
-    "aten::cummax",
-    "aten::cummin",
-    "aten::logcumsumexp",
-)
-def scan(work: Work) -> tuple[Kernel, ...]:
-    """Running totals along one dimension (ATen/native/cuda/ScanUtils.cuh).
-
-    A single row takes CUB's decoupled look-back; rows along the dense dimension are scanned by a
-    row of threads each, 2 x threads values at a time.
-    """
-    if not work.outputs or not work.outputs[0].numel:
-        return ()
-    given = work.op.inputs[0]
-    if given.device == "device" and given.dtype != work.outputs[0].dtype:
-        spec = replace(work.outputs[0], storage=-1)
-        copy = copy_kernel(work, given, spec, is_hot(work, 0))
-        hot = spec.nbytes * 2 <= machine(work).l2_bytes
-        return copy, *_scan(work, spec, Reads(0.0, spec.nbytes) if hot else Reads(spec.nbytes, 0.0))
-    return _scan(work, given, reads(work, (0,)))
-
-
-def _scan(work: Work, spec: TensorSpec, read: Reads) -> tuple[Kernel, ...]:
-    rank = len(spec.shape)
-    dim = work.op.args.get("dim", 0)
-    at = int(dim) % rank if rank and isinstance(dim, int) else 0
-    length = spec.shape[at] if rank else 1
-    rows = max(1, spec.numel // max(length, 1))
-    get = work.constants.value
-    m = machine(work)
-    if rows == 1:
-        init = kernel(work, Launch("scan_init", "reduction", grid=1, dtype=spec.dtype))
-        body = Launch(
-            "scan_decoupled_lookback",
-            "reduction",
-            read.cold,
-            read.hot,
-            written(work),
-            items=spec.numel,
-            cycles=get("reduction.scan.cycles"),
-            grid=max(1, ceil(spec.numel / 1920)),
-            chain_s=0.0,
-            floor_s=get("reduction.scan.lookback_s"),
-            dtype=spec.dtype,
-            family="reduction.scan",
-        )
-        return init, kernel(work, body)
-    if spec.stride[at] != 1:
-        # A thread a column: all columns of one outer slice share blocks.
-        columns = max(1, prod(spec.shape[at + 1 :]))
-        block = min(512, columns)
-        blocks = rows // columns * ceil(columns / block)
-        body = Launch(
-            "scan_outer_dim",
-            "reduction",
-            read.cold,
-            read.hot,
-            written(work),
-            items=spec.numel,
-            cycles=0.5,
-            grid=max(1, blocks),
-            block=block,
-            loads=length * get("reduction.scan.outer_load"),
-            dtype=spec.dtype,
-            family="reduction.scan",
-        )
-        return (kernel(work, body),)
-    across = scan_threads(rows, length)
-    depth = log2(across)
-    per_block = max(1, 512 // across)
-    passes = ceil(length / (2 * across))
-    body = Launch(
-        "scan_innermost_dim",
-        "reduction",
-        read.cold,
-        read.hot,
-        written(work),
-        items=float(rows * passes * 2 * across),
-        cycles=get("reduction.scan.tree_cycles") * (8 + depth),
-        grid=max(1, ceil(rows / per_block)),
-        block=512,
-        resident=max(1, (m.threads_per_unit or 2048) // 512),
-        # Each pass loads, then sums up and down a tree as deep as the row has threads.
-        loads=passes,
-        chain_s=get("reduction.scan.base_s")
-        + passes * (get("reduction.scan.step_s") + depth * get("reduction.scan.depth_s")),
-        dtype=spec.dtype,
-        family="reduction.scan",
-    )
-    return (kernel(work, body),)
-
-
-def scan_threads(rows: int, length: int) -> int:
-    """Threads that share a row of a scan (get_log_num_threads_x_inner_scan in ScanUtils.cuh)."""
-    difference = max(length - 1, 0).bit_length() - max(rows - 1, 0).bit_length()
-    # An unsigned number there: far more rows than columns wrap around to the most threads.
-    exponent = (9 + difference) // 2 if difference >= -9 else 9
-    return int(1 << min(max(exponent, 4), 9))

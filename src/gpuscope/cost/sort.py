@@ -12,8 +12,9 @@ from math import ceil, log2
 
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
-from gpuscope.cost.reduction import memset_kernel, reduce_kernels, scan
+from gpuscope.cost.reduction import memset_kernel, reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.scan import scan
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
