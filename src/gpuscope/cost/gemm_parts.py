@@ -9,7 +9,7 @@ memory does not hide, and what every launch costs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import ceil, hypot
 
 import numpy as np
@@ -68,6 +68,16 @@ class Parts:
             + self.start_s
             + self.floor_s
         )
+
+    def stretched(self, factor: float) -> Parts:
+        """The same for a duration that is `factor` times as long: the work at the peak takes what
+        it takes, and every loss its share of the rest."""
+        lost_s = self.total_s - self.peak_s
+        if factor == 1.0 or lost_s <= 0:
+            return self
+        share = max(0.0, (factor * self.total_s - self.peak_s) / lost_s)
+        lost = [f.name for f in fields(self) if f.name.endswith("_s") and f.name != "peak_s"]
+        return replace(self, **{name: share * getattr(self, name) for name in lost})
 
 
 def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: float) -> Parts:

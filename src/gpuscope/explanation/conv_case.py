@@ -19,6 +19,7 @@ from gpuscope.explanation.operators import (
     channels_last,
     dense,
     kernels_of,
+    learned,
     total_s,
     whole,
     work_on,
@@ -206,19 +207,20 @@ class ConvCase:
         work, product, out = self.products[at]
         bare = plan(product.problem, product.machine)
         slow = product.slowed(bare)
-        duration = total_s(product.kernels(work, slow, out))
+        planned_s = total_s(product.kernels(work, slow, out))
         found = tiled(
             self.filter.on.device,
             product.problem,
             product.machine,
             bare,
-            duration,
+            planned_s,
             slow.duration_s - bare.duration_s,
             product.flops,
+            learned(work),
         )
         return replace(found, plan=slow)
 
     def time_s(self, found: Plan) -> float:
         """The forward product's kernels under another plan."""
         work, product, out = self.products[0]
-        return total_s(product.kernels(work, product.slowed(found), out))
+        return learned(work) * total_s(product.kernels(work, product.slowed(found), out))

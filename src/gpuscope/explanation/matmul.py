@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuscope.cost.gemm import Plan, plan
 from gpuscope.cost.matmul import gemm_kernels, operand, product
 from gpuscope.cost.registry import Work
+from gpuscope.cost.residual import LEARNED
 from gpuscope.cost.types import Kernel
 from gpuscope.document.blocks import Block, Explanation, Fact, Facts, Section
 from gpuscope.document.quantities import Number, Percent, Rate, Seconds
@@ -23,6 +24,7 @@ from gpuscope.explanation.operators import (
     dense,
     interval_s,
     kernels_of,
+    learned,
     must_fit,
     precision,
     repeated_time,
@@ -98,11 +100,17 @@ class Question:
         made = product(work, operand(work, a, 0), operand(work, b, 1))
         assert made is not None  # sizes are at least 1
         found = plan(made.problem, made.machine)
-        duration = total_s(gemm_kernels(work, made.problem, made.machine, found, "gemm"))
-        return tiled(self.on.device, made.problem, made.machine, found, duration)
+        planned_s = total_s(gemm_kernels(work, made.problem, made.machine, found, "gemm"))
+        return tiled(
+            self.on.device, made.problem, made.machine, found, planned_s, learned=learned(work)
+        )
 
     def time_s(self, product: Tiled, found: Plan) -> float:
         """All kernels of another plan for the same product."""
+        return product.learned * self.planned_s(product, found)
+
+    def planned_s(self, product: Tiled, found: Plan) -> float:
+        """The same as the models plan it, without what was learned."""
         problem = product.problem
         work = self.work(problem.m, problem.n, problem.k)
         return total_s(gemm_kernels(work, problem, product.machine, found, "gemm"))
@@ -403,6 +411,8 @@ def _assumptions(asked: Question, found: Tiled) -> tuple[Text, ...]:
         state,
         *asked.on.assumptions,
     ]
+    if found.learned != 1.0:
+        lines.append(LEARNED)
     if not found.matrix_vector:
         lines.append(
             Text(

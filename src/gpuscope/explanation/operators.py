@@ -13,7 +13,8 @@ from math import prod
 from gpuscope.api import resolve_calibration, resolve_target
 from gpuscope.cost.engine import cost_program
 from gpuscope.cost.power import limit_power, power_model, steady_state
-from gpuscope.cost.registry import Constants, Work, model_for
+from gpuscope.cost.registry import Constants, KernelModel, Work, model_for
+from gpuscope.cost.residual import corrected
 from gpuscope.cost.types import CostedProgram, Kernel
 from gpuscope.document.blocks import Fact
 from gpuscope.document.quantities import Bytes, Hertz, Percent, Watts
@@ -217,15 +218,33 @@ def work_on(
 
 
 def kernels_of(work: Work) -> tuple[Kernel, ...]:
-    """What the operator launches, each kernel by itself at its own clock.
+    """What the operator launches, each kernel by itself at its own clock, as a prediction has it:
+    with the correction that was learned of this device (`gpuscope.cost.residual`).
 
     Raises:
         UnsupportedError: no model, or the device lacks the dtype.
     """
+    model = _model(work)
+    return corrected(work, model(work), model)
+
+
+def learned(work: Work) -> float:
+    """Factor that the learned correction puts on an operator's time; 1 where there is none.
+
+    Raises:
+        UnsupportedError: no model, or the device lacks the dtype.
+    """
+    model = _model(work)
+    physical = model(work)
+    before_s = total_s(physical)
+    return total_s(corrected(work, physical, model)) / before_s if before_s else 1.0
+
+
+def _model(work: Work) -> KernelModel:
     model = model_for(work.op.name)
     if model is None:
         raise UnsupportedError(Text("There is no kernel model of {op}.", op=work.op.name))
-    return model(work)
+    return model
 
 
 def total_s(kernels: Sequence[Kernel]) -> float:

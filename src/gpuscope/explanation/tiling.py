@@ -59,10 +59,12 @@ class Tiled:
     Attributes:
         device: what it runs on.
         problem, machine, plan: as the planner has them.
-        parts: of the main kernel's time; they add up to `plan.duration_s`, but for `slowed_s`.
+        parts: of the main kernel's time; they add up to it, but for `slowed_s`.
         slowed_s: more time of the main kernel that the planner does not know (few channels).
         duration_s: of all its kernels, the sum over slices of K included.
         useful_flops: where they are not the problem's own (a padded one); else None.
+        learned: factor that the device's learned correction puts on what the planner says; in all
+            of the above, but not in `plan`.
     """
 
     device: Device
@@ -73,6 +75,12 @@ class Tiled:
     slowed_s: float
     duration_s: float
     useful_flops: float | None = None
+    learned: float = 1.0
+
+    @property
+    def main_s(self) -> float:
+        """Duration of the main kernel."""
+        return self.plan.duration_s * self.learned
 
     @property
     def flops(self) -> float:
@@ -84,7 +92,7 @@ class Tiled:
         """What limits its main kernel: a unit only where it is at work for half of its time."""
         return named_limiter(
             self.plan.limiter,
-            self.plan.duration_s,
+            self.main_s,
             self.flops / self.peak_flops_per_s,
             aligned=self.problem.aligned >= VECTOR_BYTES,
         )
@@ -142,7 +150,8 @@ class Tiled:
 
     def parts_of(self, other: Plan) -> Parts:
         """The parts of another plan for the same product."""
-        return _parts(self.device, self.problem, self.machine, other, self.useful_flops)
+        its = _parts(self.device, self.problem, self.machine, other, self.useful_flops)
+        return its.stretched(self.learned)
 
     def is_edge(self, block: int) -> bool:
         """Whether a block's tile hangs over the edge of the result; blocks count down columns."""
@@ -157,19 +166,31 @@ def tiled(
     problem: Problem,
     machine: Machine,
     found: Plan,
-    duration_s: float,
+    planned_s: float,
     slowed_s: float = 0.0,
     useful_flops: float | None = None,
+    learned: float = 1.0,
 ) -> Tiled:
     """A planned product with the parts of its time.
 
     Args:
         device, problem, machine, found: what runs where, and how.
-        duration_s: of all its kernels.
-        slowed_s, useful_flops: see `Tiled`.
+        planned_s: of all its kernels, as their models plan them.
+        slowed_s: as planned.
+        useful_flops, learned: see `Tiled`.
     """
-    its = _parts(device, problem, machine, found, useful_flops)
-    return Tiled(device, problem, machine, found, its, slowed_s, duration_s, useful_flops)
+    its = _parts(device, problem, machine, found, useful_flops).stretched(learned)
+    return Tiled(
+        device,
+        problem,
+        machine,
+        found,
+        its,
+        slowed_s * learned,
+        planned_s * learned,
+        useful_flops,
+        learned,
+    )
 
 
 def _parts(

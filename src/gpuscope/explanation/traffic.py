@@ -16,7 +16,7 @@ def traffic_table(product: Tiled) -> Table:
     loads = product.parts.tile_loads_bytes
     l2 = machine.l2_bytes_per_s * machine.units
     memory = product.memory_bytes_per_s
-    duration = plan.duration_s
+    duration = product.main_s
 
     def row(
         label: Text, moved: float, limit: float | None, reused: bool
@@ -58,7 +58,7 @@ def traffic_table(product: Tiled) -> Table:
 def flow_diagram(product: Tiled) -> Diagram:
     """The machine with the product's flows at their mean rates, the narrowest marked."""
     plan, machine, device = product.plan, product.machine, product.device
-    duration = plan.duration_s
+    duration = product.main_s
     flops_per_s = product.flops / duration
     peak = product.peak_flops_per_s
     memory_name = device.memory_type or "memory"

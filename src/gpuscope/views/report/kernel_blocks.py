@@ -21,7 +21,7 @@ from gpuscope.explanation.attention_case import Attention
 from gpuscope.explanation.attention_figures import paths, score_map
 from gpuscope.explanation.matmul import Question
 from gpuscope.explanation.neighbours import neighbour_table
-from gpuscope.explanation.operators import Target, precision, total_s, work_on
+from gpuscope.explanation.operators import Target, learned, precision, total_s, work_on
 from gpuscope.explanation.tiling import Tiled, candidate_table, grid_facts, tiled, time_bars
 from gpuscope.explanation.traffic import traffic_table
 from gpuscope.hardware import rate_name
@@ -93,7 +93,7 @@ def _product_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
     best = min(asked, key=lambda q: _distance(q.tiled(m, n, k), kernel))
     free = best.tiled(m, n, k)
     found = _as_launched(best, free, kernel)
-    if not agrees(found.plan.duration_s, kernel) or found.matrix_vector:
+    if not agrees(found.main_s, kernel) or found.matrix_vector:
         return ()
     sizes = {"M": m, "N": n, "K": k}
     fixed = made.name in ("fp8", "int8")  # N and K take multiples of 16 or 8 only
@@ -138,8 +138,10 @@ def _as_launched(asked: Question, found: Tiled, kernel: Kernel) -> Tiled:
     if not same:
         return found
     taken = min(same, key=lambda p: p.duration_s)
-    duration = asked.time_s(found, taken)
-    return tiled(found.device, found.problem, found.machine, taken, duration)
+    planned_s = asked.planned_s(found, taken)
+    return tiled(
+        found.device, found.problem, found.machine, taken, planned_s, learned=found.learned
+    )
 
 
 def _advice(near: Table, sizes: dict[str, int], now_s: float) -> tuple[Paragraph, ...]:
@@ -202,29 +204,30 @@ def _convolution_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]
     best: tuple[Tiled, Callable[[Plan], float]] | None = None
     for hot in (False, True):
         work = work_on(op, on, {"tf32_cudnn": kernel.dtype == "tf32"}, hot)
+        factor = learned(work)
         for product, out in products(work):
             if product.which != wanted:
                 continue
 
-            def time_s(other: Plan, of: ConvProduct = product, into: TensorSpec = out) -> float:
+            def planned_s(other: Plan, of: ConvProduct = product, into: TensorSpec = out) -> float:
                 return total_s(of.kernels(work, of.slowed(other), into))  # noqa: B023
 
-            made = _convolution_product(on, product, time_s)
+            made = _convolution_product(on, product, planned_s, factor)
             if best is None or _distance(made, kernel) < _distance(best[0], kernel):
-                best = made, time_s
-    if best is None or not agrees(best[0].plan.duration_s, kernel):
+                best = made, planned_s
+    if best is None or not agrees(best[0].main_s, kernel):
         return ()
-    found, price = best
+    found, price_s = best
     return (
         time_bars(found, _SPENT),
         grid_facts(found),
-        candidate_table(found, price, 6),
+        candidate_table(found, lambda other: found.learned * price_s(other), 6),
         traffic_table(found),
     )
 
 
 def _convolution_product(
-    on: Target, product: ConvProduct, time_s: Callable[[Plan], float]
+    on: Target, product: ConvProduct, planned_s: Callable[[Plan], float], factor: float
 ) -> Tiled:
     bare = plan(product.problem, product.machine)
     slow = product.slowed(bare)
@@ -233,12 +236,13 @@ def _convolution_product(
         product.problem,
         product.machine,
         bare,
-        time_s(bare),
+        planned_s(bare),
         slow.duration_s - bare.duration_s,
         product.flops,
+        factor,
     )
     return replace(made, plan=slow)
 
 
 def _distance(found: Tiled, kernel: Kernel) -> float:
-    return abs(found.plan.duration_s - kernel.duration_s)
+    return abs(found.main_s - kernel.duration_s)
