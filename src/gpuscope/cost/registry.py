@@ -21,7 +21,7 @@ KernelModel = Callable[["Work"], tuple[Kernel, ...]]
 
 _COMMUNICATION = ("c10d::", "_c10d_functional::", "symm_mem::")
 
-_IMAGE_NORMS = tuple(
+_BATCH_NORMS = tuple(
     f"aten::{name}"
     for name in (
         "native_batch_norm",
@@ -30,8 +30,6 @@ _IMAGE_NORMS = tuple(
         "miopen_batch_norm",
         "_batch_norm",
         "batch_norm",
-        "native_group_norm",
-        "group_norm",
     )
 )
 _POOLS = tuple(
@@ -61,11 +59,13 @@ MODELS = Registry[KernelModel](
     "gpuscope.cost",
     apart={
         "added_matrix": (),
-        "batch_norm": _IMAGE_NORMS,
+        "batch_norm": _BATCH_NORMS,
         "channel_blocks": (),
+        "channel_walk": (),
         "collective": _COMMUNICATION,
         "triton_launch": (TRITON,),
         "fourier": ("aten::_fft_",),
+        "group_norm": ("aten::native_group_norm", "aten::group_norm"),
         "index_sums": (),
         "own_models": (),
         "pooling": _POOLS,
