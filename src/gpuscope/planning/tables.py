@@ -53,7 +53,9 @@ class Tables:
             GpuscopeError: it cannot be recorded, or not be priced on this device.
         """
         plan, cluster = candidate.plan, candidate.cluster
-        split = plan.tp, plan.cp, plan.ep, candidate.more
+        # How many blocks a stage has is nothing that one of them knows.
+        more = tuple(each for each in candidate.more if each[0] != "stages")
+        split = plan.tp, plan.cp, plan.ep, more
         key = (*split, plan.microbatch, cluster.device.id, cluster.devices_per_node)
         if key not in self._priced:
 

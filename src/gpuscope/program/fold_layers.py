@@ -87,7 +87,8 @@ class Tags:
 
     An operator inside a layer has that layer's zone. Outside of all modules (optimizers that
     walk over parameters, caches taken back after a step) it has the zone of the tensors that it
-    reads, if that is one zone.
+    reads, if that is one zone. Memory that no operator made (what FSDP gathers parameters into) is
+    of the zone whose layers alone use it.
 
     Args:
         ops: the shallow program's operators.
@@ -104,7 +105,28 @@ class Tags:
                 self.of_storage[number] = zone
         self._seen = set(names)
         self._paths: dict[str, int | None] = {}
+        self._made_by_none(ops)
         self.of_op = [self._tag(op) for op in ops]
+
+    def _made_by_none(self, ops: Sequence[Op]) -> None:
+        """Zones of unnamed memory that is read before any operator gives it."""
+        made, users = set(self._seen), dict[int, set[int | None]]()
+        for op in ops:
+            if op.module:
+                zone = self._zone(op.module)
+                for spec in op.inputs:
+                    if spec.storage not in made:
+                        users.setdefault(spec.storage, set()).add(zone)
+            made.update(spec.storage for spec in op.outputs if spec.storage not in users)
+        for storage, zones in users.items():
+            zone = zones.pop() if len(zones) == 1 else None
+            if zone is not None:
+                self.of_storage[storage] = zone
+
+    def _zone(self, module: str) -> int | None:
+        if module not in self._paths:
+            self._paths[module] = self.stack.zone(module)
+        return self._paths[module]
 
     def _tag(self, op: Op) -> int | None:
         self._seen.update(spec.storage for spec in op.inputs)
@@ -112,9 +134,7 @@ class Tags:
             for out, read in zip(op.outputs, op.inputs, strict=False):
                 self._born(out.storage, self.of_storage.get(read.storage))
             return None
-        if op.module not in self._paths:
-            self._paths[op.module] = self.stack.zone(op.module)
-        zone = self._paths[op.module]
+        zone = self._zone(op.module)
         if zone is None and not op.module:
             zones = {self.of_storage.get(spec.storage) for spec in op.inputs} - {None}
             zone = zones.pop() if len(zones) == 1 else None

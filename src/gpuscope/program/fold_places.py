@@ -91,4 +91,11 @@ class Places:
             after = LEAD if self.passes[number].upwards else TAIL
         if before is None or after is None or before == after:
             return before if after is None else after
-        return None
+        return self._among(index)
+
+    def _among(self, index: int) -> int | None:
+        """LEAD or TAIL where the tagged operators before and after it are both of that end."""
+        ahead = (tag for tag in reversed(self.tags.of_op[: max(0, index)]) if tag is not None)
+        behind = (tag for tag in self.tags.of_op[max(0, index) :] if tag is not None)
+        zone = next(ahead, None)
+        return zone if zone in (LEAD, TAIL) and next(behind, None) == zone else None

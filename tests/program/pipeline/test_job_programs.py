@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import pytest
+from program_equality import differences
 
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.capture import capture
@@ -131,6 +132,17 @@ def test_deep_stages_are_folded_exactly() -> None:
         for blocks in (folded, whole)
     ]
     assert lives[0] == lives[1]
+
+
+def test_a_stage_whose_weights_gradients_come_later_is_folded_exactly() -> None:
+    """Its engine looks at every parameter outside of the layers, and sums gradients upwards."""
+    deep, world = job(SIZE.deep(22), dp=2, schedule="zb"), World(4, 0, 8)
+    whole = capture(stage_build(deep, 1), task="train", world=world)
+    learnt = job_programs._Learnt()
+    folded = job_programs._capture_stage(deep, 1, (False,) * 11, world, False, learnt)
+    assert learnt._replay is None, "it was captured whole"
+    assert [op.name for op in folded.ops] == [op.name for op in whole.ops]
+    assert not differences(folded, whole)
 
 
 def test_long_jobs_have_one_operator_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
