@@ -10,17 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpuscope.errors import GpuscopeError
+from gpuscope.program.models.parallel.checks import plan_of
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
-from published.machines import MACHINES, Machine
+from published.machines import Machine, machine_of
 from published.measured import tokens_per_s
 from published.rows import Row
 from published.sizes import size_of
 from published.stacks import Stack, refusal, stack_of
 from published.unstated import Unstated, of_job
+from published.words import in_float8, sharded
 
-FLOAT8 = ("fp8", "mxfp8", "float8", "amp_fp8", "nvfp4")
 DEVICES_PER_NODE = 8
 """Tensor parallel ranks at most, where a row gives its model parallel size alone."""
 
@@ -69,8 +71,8 @@ def express(row: Row) -> Expressed | NotExpressed:
     """The prediction that a row asks for, or why there is none."""
     try:
         return _expressed(row)
-    except (_CannotError, ValueError) as error:
-        return NotExpressed(row, str(error))
+    except (_CannotError, ValueError, GpuscopeError) as error:
+        return NotExpressed(row, str(error).splitlines()[0])
 
 
 def _expressed(row: Row) -> Expressed:
@@ -87,18 +89,17 @@ def _expressed(row: Row) -> Expressed:
 def _job(printed: Row, stack: Stack) -> Expressed:
     assumed: list[str] = []
     row = _completed(printed, stack, assumed)
-    size = size_of(row)
+    size = size_of(row, stack)
     if size is None:
         raise _CannotError(f"{row.model} has no ready-made program")
-    machine = MACHINES.get(row.hardware)
-    if machine is None:
-        raise _CannotError(f"the catalogue has no {row.hardware}")
+    machine = machine_of(row.hardware)
     if row.seq is None:
         raise _CannotError("the sequence is not stated")
     size = replace(size, context=max(size.context, row.seq))
     plan = _plan(row, stack, row.seq, assumed)
     devices = plan.pop("devices")
     parallel = _options(row, stack, plan, devices, assumed)
+    plan_of(size, row.seq, parallel)  # refuses what does not divide
     tokens = plan["global_batch"] * row.seq
     return Expressed(
         row=printed,
@@ -163,6 +164,8 @@ def _plan(row: Row, stack: Stack, seq: int, assumed: list[str]) -> dict[str, Any
     if spread:
         cp = max(1, devices // ((row.tokens_per_step or 0) // seq or devices))
     dp = devices // (tp * pp * cp)
+    if row.dp not in (None, dp) and not spread:
+        assumed.append(f"dp {dp}: what the devices leave, where the row prints {row.dp}")
     batch, micro = row.global_batch, row.micro_batch
     if batch is None and row.tokens_per_step:
         batch = row.tokens_per_step // seq
@@ -174,6 +177,8 @@ def _plan(row: Row, stack: Stack, seq: int, assumed: list[str]) -> dict[str, Any
     if micro is None:
         micro = max(1, batch // dp) if spread and batch else 1
         assumed.append(f"microbatches of {micro}")
+    if batch is None and row.microbatches is None and pp > 1:
+        raise _CannotError("the batch of a pipeline is not stated")
     if batch is None:
         batch = dp * micro * (row.microbatches or 1)
     return {
@@ -191,11 +196,7 @@ def _options(
     row: Row, stack: Stack, plan: dict[str, Any], devices: int, assumed: list[str]
 ) -> ParallelOptions:
     chosen: dict[str, Any] = {"fsdp": "full", **stack.parallel}
-    sharding = row.sharding or ""
-    if sharding == "SHARD_GRAD_OP":
-        chosen["fsdp"] = "zero2"
-    if sharding == "ZeRO-3" or (sharding.startswith("FSDP") and sharding[4:] not in ("", "=0")):
-        chosen["fsdp"] = "full"
+    chosen |= sharded(row.sharding, devices // (plan["tp"] * plan["pp"] * plan["cp"]))
     if plan["pp"] > 1 and chosen["fsdp"] == "full":
         chosen["fsdp"] = "zero2"
         assumed.append("parameters of a pipeline stage stay gathered within a step")
@@ -208,7 +209,7 @@ def _options(
         chosen["schedule"] = "interleaved" if virtual > 1 else "1f1b"
         chosen["virtual"] = virtual if virtual > 1 else None
     software = stack.software_of(row, plan)
-    if row.precision and row.precision.split()[0].lower().split("-")[0] in FLOAT8:
+    if in_float8(row.precision):
         software = replace(software, matmul="float8")
     return ParallelOptions(**plan, **chosen, world=devices, software=software)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuscope.api import resolve_target
-from gpuscope.hardware import Cluster
+from gpuscope.errors import GpuscopeError
+from gpuscope.hardware import Cluster, device
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,32 @@ MACHINES: Mapping[str, Machine] = {
     "TPU v6e (Trillium)": Machine("tpu-v6e"),
 }
 """By what a row prints."""
+
+_MAKERS = re.compile(r"\b(nvidia|amd|google|instinct|tesla|gpu|accelerator|hbm\w*)\b", re.I)
+_SIZE = re.compile(r"\b(\d+)\s*GB\b", re.I)
+_CAPACITY_OFF = 0.1
+
+
+def machine_of(hardware: str) -> Machine:
+    """The device that a row prints: as `MACHINES` has it, else by the catalogue's name for it.
+
+    Raises:
+        ValueError: the catalogue has none of that name, or it has another memory.
+    """
+    known = MACHINES.get(hardware)
+    if known is not None:
+        return known
+    name = re.sub(r"[\s_-]+", "-", _MAKERS.sub(" ", _SIZE.sub(" ", hardware)).strip().lower())
+    try:
+        found = device(name.strip("-"))
+    except GpuscopeError as error:
+        raise ValueError(f"the catalogue has no {hardware}") from error
+    size = _SIZE.search(hardware)
+    held = found.memory_bytes / 2**30
+    if size is not None and abs(float(size[1]) / held - 1) > _CAPACITY_OFF:
+        raise ValueError(f"the catalogue's {found.name} has {held:.0f} GB, not those of {hardware}")
+    return Machine(found.id)
+
 
 NVIDIA = ("A100", "H100", "H200", "B200", "B300", "GB200", "GB300", "L4", "T4", "V100", "NVIDIA")
 

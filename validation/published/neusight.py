@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuscope.program.models.settings import WorkloadOptions
-from published.machines import MACHINES
+from published.machines import machine_of
 from published.rows import Row
 from published.stacks import Stack
 
@@ -108,9 +108,7 @@ def express_passes(row: Row, stack: Stack):
         raise ValueError("a switch transformer has no program here")
     if row.devices != 1:
         raise ValueError("a job of several devices, which Accelerate's Megatron plugin prepared")
-    machine = MACHINES.get(row.hardware)
-    if machine is None:
-        raise ValueError(f"the catalogue has no {row.hardware}")
+    machine = machine_of(row.hardware)
     assert row.global_batch is not None
     assert row.seq is not None
     train = row.quantity == "latency_one_iteration"

@@ -3,89 +3,106 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuscope.program.models import find
 from gpuscope.program.models.parallel.published import PUBLISHED, published_model
 from gpuscope.program.models.parallel.size import TransformerSize
 from published.rows import Row
+from published.stacks import Stack
 
-NAMES: Mapping[str, str] = {
-    "LLAMA3_8B": "llama-3.1-8b",
-    "LLAMA3_70B": "llama-3.1-70b",
-    "LLAMA3.1_405B": "llama-3.1-405b",
-    "LLAMA3-8B": "llama-3.1-8b",
-    "LLAMA2-7B": "llama-2-7b",
-    "LLAMA2-70B": "llama-2-70b",
-    "Llama2-34b": "llama-2-34b",
-    "Llama2-70b": "llama-2-70b",
-    "Llama-3.1-8B": "llama-3.1-8b",
-    "Llama-3.1-70B": "llama-3.1-70b",
-    "Llama-3.1-405B": "llama-3.1-405b",
-    "Llama-2-7B": "llama-2-7b",
-    "Mixtral-8x22B": "mixtral-8x22b",
-    "GPT3-5B": "gpt-3-5b",
-    "GPT3-20B": "gpt-3-20b",
-    "GPT3-175B": "gpt-3-175b",
-    "GPT-3-175B": "gpt-3-175b",
-    "Nemotron-8B": "nemotron-3-8b",
-    "turing-530B": "gpt-530b",
-    "DeepSeekV3": "deepseek-v3",
-    "DeepSeekV3 (dropless)": "deepseek-v3",
-    "DeepSeekV3 (tokendrop)": "deepseek-v3",
-    "DeepSeekV3 (w/o MTP)": "deepseek-v3",
-    "Qwen3_30B_a3B": "qwen3-30b-a3b",
-    "Qwen3_235B_a22B": "qwen3-235b-a22b",
-    "Qwen3_30B_a3B (tokendrop)": "qwen3-30b-a3b",
-    "Qwen3_235B_a22B (tokendrop)": "qwen3-235b-a22b",
-    "Kimi_K2": "kimi-k2",
-    "Llama 2 70B": "llama-2-70b",
-    "Llama 3.1 8B": "llama-3.1-8b",
-    "Llama 3.1 405B": "llama-3.1-405b",
-    "Mixtral 8X22B": "mixtral-8x22b",
-    "Mixtral 8X7B": "mixtral-8x7b",
-    "Llama2-70B-MaxText": "llama-2-70b",
-    "Llama3.1-405B-MaxText": "llama-3.1-405b",
-    "Llama3.1-70B-MaxText": "llama-3.1-70b",
-    "Llama3.1-8B-MaxText": "llama-3.1-8b",
-    "Mixtral-8x7B-MaxText": "mixtral-8x7b",
-    "Mistral-7B-MaxText": "mistral-7b",
-    "GPT3-175B-MaxText": "gpt-3-175b",
-    "GPT OSS 120B": "gpt-oss-120b",
-}
-"""Names of the catalogue of models by what a row prints."""
+_DRESSING = re.compile(
+    r"\s*\(.*\)$|^(meta-llama|meta|nvidia|google|hf)[-_/ ]"
+    r"|[-_ ](maxtext|instruct|base|hf|pre-?training)$",
+    re.I,
+)
+"""What surrounds a name: a remark in parentheses, whose model it is, what is done with it."""
 
-_CUT = re.compile(r"(llama3-70b|llama3-405b|deepseekv2|deepseekv3) truncated to (\d+) layers")
-_CUT_NAMES = {
-    "llama3-70b": "llama-3.1-70b",
-    "llama3-405b": "llama-3.1-405b",
-    "deepseekv2": "deepseek-v2",
-    "deepseekv3": "deepseek-v3",
-}
+_SPELLINGS: tuple[tuple[str, str], ...] = (
+    # Llama 3 and 3.1 have one shape; 3.3 has it, too. 3.2 is a family of its own.
+    (r"llama3(?:\.[013])?-?(8|70|405)b", "llama-3.1-{}b"),
+    (r"llama2-?(7|13|34|70)b", "llama-2-{}b"),
+    (r"mixtral-?8x(7|22)b", "mixtral-8x{}b"),
+    (r"mistral-?7b", "mistral-7b"),
+    (r"deepseek-?v?(2|3)", "deepseek-v{}"),
+    (r"deepseek-?r1", "deepseek-v3"),
+    (r"kimi-?k2", "kimi-k2"),
+    (r"gpt-?3-?(5|20|175)b", "gpt-3-{}b"),
+    (r"turing-?530b", "gpt-530b"),
+    # NeMo's first 8 billion are Nemotron-3; its larger ones are Nemotron-4.
+    (r"nemotron-?8b", "nemotron-3-8b"),
+    (r"nemotron-?4?-?(15|340)b", "nemotron-4-{}b"),
+)
+"""Ways to write a name, all of it, and what the catalogue calls it; others by the same letters."""
 
+_CUT = re.compile(r"(.+) truncated to (\d+) layers")
+
+_SCALE = {"M": 1e6, "B": 1e9, "T": 1e12}
+_MOST_OFF = 0.1
+"""Further from what a row prints ("8B" is 8.03 or 7.6 billion) it is another model."""
 
 _SCALED = re.compile(r"MaxText (16|32|64)B")
 """Decoders of MaxText's own table, named by their scale. 22B and 52B are left out: their scripts'
 sizes under the present defaults are not those of their names; 128B is tensor parallel."""
 
 
-def size_of(row: Row) -> TransformerSize | None:
-    """The decoder; None where its numbers are not known."""
+def size_of(row: Row, stack: Stack) -> TransformerSize | None:
+    """The decoder; None where its numbers are not known.
+
+    Raises:
+        ValueError: it has another number of parameters than the row prints.
+    """
+    size = _size(row)
+    if size is None:
+        return None
+    if size.experts is not None and "dense_layers" in stack.model:
+        experts = replace(size.experts, dense_layers=int(stack.model["dense_layers"]))
+        size = replace(size, experts=experts)
+    asked = printed_parameters(row)
+    if asked is not None and abs(size.parameters / asked - 1) > _MOST_OFF:
+        here = f"{size.parameters / 1e9:.1f}B"
+        raise ValueError(
+            f"{row.model} has {here} parameters here, where the row prints {row.params}"
+        )
+    return size
+
+
+def printed_parameters(row: Row) -> float | None:
+    """Parameters as a row prints them ("529.6B"); None where it prints none."""
+    found = re.fullmatch(r"([\d.]+)\s*([MBT])", row.params or "", re.I)
+    return None if found is None else float(found[1]) * _SCALE[found[2].upper()]
+
+
+def name_of(model: str) -> str:
+    """What the catalogue of models would call what a row prints: case, separators and words around
+    the name do not matter."""
+    before, bare = "", model.strip()
+    while before != bare:
+        before, bare = bare, _DRESSING.sub("", bare).strip()
+    bare = re.sub(r"[\s_/-]+", "-", bare).lower()
+    bare = re.sub(r"^llama-", "llama", bare)
+    for spelling, name in _SPELLINGS:
+        found = re.fullmatch(spelling, bare)
+        if found is not None:
+            return name.format(*found.groups())
+    return bare.replace("llama", "llama-", 1) if bare.startswith("llama") else bare
+
+
+def _size(row: Row) -> TransformerSize | None:
     if row.shape is not None:
         return _shaped(row)
     scaled = _SCALED.fullmatch(row.model)
     if scaled is not None:
         return scaled_size(int(scaled[1]))
     if row.model.startswith("MPT-"):
-        return replace(PUBLISHED[row.model.lower()], context=row.seq or 2048)
-    if row.model.startswith("GPT"):
-        return _gpt(row)
+        known = PUBLISHED.get(row.model.lower())
+        return None if known is None else replace(known, context=row.seq or 2048)
     cut = _CUT.fullmatch(row.model)
     if cut is not None:
-        whole = _named(_CUT_NAMES[cut[1]])
+        whole = _named(name_of(cut[1]))
         return None if whole is None else whole.deep(int(cut[2]))
-    return _named(NAMES[row.model]) if row.model in NAMES else None
+    named = _named(name_of(row.model))
+    return named if named is not None else _by_parameters(row)
 
 
 def scaled_size(scale: int) -> TransformerSize:
@@ -129,12 +146,11 @@ def _shaped(row: Row) -> TransformerSize:
     )
 
 
-def _gpt(row: Row) -> TransformerSize | None:
-    """The GPT of a name, else of a number of parameters, printed to four digits ("529.6B")."""
-    named = NAMES.get(row.model)
-    if named is not None or row.params is None:
-        return _named(named) if named is not None else PUBLISHED.get(row.model.lower())
-    asked = float(row.params.removesuffix("B")) * 1e9
+def _by_parameters(row: Row) -> TransformerSize | None:
+    """The GPT of a number of parameters, printed to four digits ("529.6B")."""
+    asked = printed_parameters(row)
+    if asked is None or not row.model.startswith("GPT"):
+        return None
     gpts = [size for name, size in PUBLISHED.items() if name.startswith("gpt-")]
     nearest = min(gpts, key=lambda size: abs(size.parameters - asked))
     return nearest if abs(nearest.parameters / asked - 1) < 0.01 else None

@@ -18,13 +18,14 @@ from typing import Any
 
 from gpuscope.program.models.parallel.options import Software
 from published.rows import Row
+from published.words import plain
 
 __all__ = ["Recipe", "Stack", "refusal", "stack_of", "stacks"]
 
 FOLDER = Path(__file__).parent / "stacks"
 REFUSED = Path(__file__).parent / "refused.toml"
 
-_MERGED = ("software", "parallel", "defaults", "pipeline", "flops", "open", "needs")
+_MERGED = ("software", "parallel", "defaults", "pipeline", "flops", "open", "needs", "model")
 _LISTED = ("when", "recipe")
 
 
@@ -88,6 +89,7 @@ class Stack:
         open: fields whose words leave open what was done, and why.
         needs: fields that a row must state, and the reason given where it does not.
         sizes: of models that only this stack has.
+        model: what it changes of every decoder: `dense_layers`, leading blocks without experts.
         when: words that switch something on.
         recipes: by model, hardware and release, the oldest first.
         why, left, why_zh, left_zh: for the reader: its habits, and what is not expressed.
@@ -106,6 +108,7 @@ class Stack:
     open: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, list[Any]] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
     when: tuple[When, ...] = ()
     recipes: tuple[Recipe, ...] = ()
     why: str = ""
@@ -153,9 +156,9 @@ def refusal(row: Row) -> str:
     for rule in tomllib.loads(REFUSED.read_text("utf-8"))["refused"]:
         fields = {name: words for name, words in rule.items() if name not in ("why", "unless")}
         for name, words in fields.items():
-            told = getattr(row, name) or ""
-            spared = any(word in told for word in rule.get("unless", ()))
-            if not spared and any(word in told for word in words):
+            told = plain(getattr(row, name) or "")
+            spared = any(plain(word) in told for word in rule.get("unless", ()))
+            if not spared and any(plain(word) in told for word in words):
                 return str(rule["why"])
     return ""
 
