@@ -93,14 +93,15 @@ def machine_of(hardware: str) -> Machine:
         return known
     name = re.sub(r"[\s_-]+", "-", _MAKERS.sub(" ", _SIZE.sub(" ", hardware)).strip().lower())
     try:
-        found = device(name.strip("-"))
+        name = name.strip("-")
+        found = device(name)
     except GpuscopeError as error:
         raise ValueError(f"the catalogue has no {hardware}") from error
     size = _SIZE.search(hardware)
     held = found.memory_bytes / 2**30
     if size is not None and abs(float(size[1]) / held - 1) > _CAPACITY_OFF:
         raise ValueError(f"the catalogue's {found.name} has {held:.0f} GB, not those of {hardware}")
-    return Machine(found.id)
+    return Machine(name)
 
 
 NVIDIA = ("A100", "H100", "H200", "B200", "B300", "GB200", "GB300", "L4", "T4", "V100", "NVIDIA")
