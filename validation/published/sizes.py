@@ -46,7 +46,7 @@ _SCALED = re.compile(r"MaxText (16|32|64)B")
 sizes under the present defaults are not those of their names; 128B is tensor parallel."""
 
 
-def size_of(row: Row, stack: Stack) -> TransformerSize | None:
+def size_of(row: Row, stack: Stack | None = None) -> TransformerSize | None:
     """The decoder; None where its numbers are not known.
 
     Raises:
@@ -55,7 +55,7 @@ def size_of(row: Row, stack: Stack) -> TransformerSize | None:
     size = _size(row)
     if size is None:
         return None
-    if size.experts is not None and "dense_layers" in stack.model:
+    if stack is not None and size.experts is not None and "dense_layers" in stack.model:
         experts = replace(size.experts, dense_layers=int(stack.model["dense_layers"]))
         size = replace(size, experts=experts)
     asked = printed_parameters(row)
