@@ -29,14 +29,13 @@ def test_runs_that_set_no_constant(name: str) -> None:
     assert recording()["runs"][name]["half"] == "held"
     truth = measured(name)
     mine = serve_requests(deployed(), asked_again(truth))
-    batched = name in ("dec.c128", "dec.c256")  # tokens queue for who streams them
     tpot = [float(np.mean(tpot_s(run.served))) for run in (mine, truth)]
-    assert tpot[0] == pytest.approx(tpot[1], rel=0.12 if batched else 0.06)
-    queued = name in ("dec.c4", "dec.c256")  # for who lets requests in and streams tokens
+    assert tpot[0] == pytest.approx(tpot[1], rel=0.06)
+    queued = {"dec.c4": 0.2, "dec.c256": 0.12}  # for who lets requests in and streams tokens
     ttft = [metrics(run).ttft.p50_s for run in (mine, truth)]
-    assert ttft[0] == pytest.approx(ttft[1], rel=0.2 if queued else 0.08)
+    assert ttft[0] == pytest.approx(ttft[1], rel=queued.get(name, 0.05))
     finished = [run.served.finished_s.max() for run in (mine, truth)]
-    assert finished[0] == pytest.approx(finished[1], rel=0.08)
+    assert finished[0] == pytest.approx(finished[1], rel=0.04)
 
 
 def test_bursts_that_set_no_constant() -> None:
@@ -46,7 +45,8 @@ def test_bursts_that_set_no_constant() -> None:
     assert all(run["half"] == "held" for run in runs.values())
     for name, run in served_requests.model_of(bursts | {"runs": runs})["runs"].items():
         assert abs(run["error"]["ttft_p50"]) < 0.2, name
-        assert abs(run["error"]["ttft_p99"]) < 0.12, name
+        assert abs(run["error"]["ttft_mean"]) < 0.15, name
+        assert abs(run["error"]["ttft_p99"]) < 0.06, name
 
 
 def test_without_graphs_the_host_sets_the_pace() -> None:

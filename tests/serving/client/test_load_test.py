@@ -37,7 +37,6 @@ def test_a_good_server_is_measured(tmp_path: Any) -> None:
     assert set(served.output_tokens.tolist()) == {6}
     assert set(served.input_tokens.tolist()) == {24}
     assert (ttft_s(served) >= 0.002).all()  # a token takes the server 2 ms at least
-    assert np.median(tpot_s(served)) > 0.001  # a busy machine may read all at once
     assert (e2e_s(served) >= 6 * 0.002).all()
     assert (served.sent_s >= served.intended_s).all()
     assert found.client["tokens_from"] == "usage"
@@ -46,6 +45,14 @@ def test_a_good_server_is_measured(tmp_path: Any) -> None:
     assert len({tuple(each[16:]) for each in prompts}) == 40
     save_serving(found, tmp_path / "run.json.gz")
     assert metrics(load_serving(tmp_path / "run.json.gz")) == metrics(found)
+
+
+def test_each_token_has_its_own_moment() -> None:
+    """Gaps that are longer than a busy machine keeps a reader waiting."""
+    gap_s = 0.04
+    served = ask(Server(gap_s=gap_s), concurrency=8, count=24).served
+    assert (tpot_s(served) > 0).all()
+    assert 0.9 * gap_s < np.median(tpot_s(served)) < 2 * gap_s  # the server may be late, too
 
 
 def test_a_slow_server_cannot_hide_its_delay() -> None:
