@@ -83,4 +83,6 @@ def test_a_late_client_makes_the_run_void(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("gpuscope.serving.client.pace.SHARE_OF_LATENCY", 0.0)
     code, text = load(Server())
     assert code == 1
-    assert "This run is void." in text
+    assert "This run is void. The client itself was" in " ".join(text.split())
+    code, text = load(Server(), "--lang", "zh")
+    assert "The client" not in text

@@ -70,6 +70,7 @@ def test_profiles_are_whole() -> None:
     [
         ({}, "No load"),
         ({"concurrency": [0]}, "serves nobody"),
+        ({"concurrency": [4], "rate": 2.0}, "Both a rate and a concurrency"),
         ({"rate": 1, "tp": 3}, "does not divide"),
         ({"rate": 1, "tp": 2}, "target has 1"),
         ({"rate": 1, "engine": "vlm"}, "vllm"),

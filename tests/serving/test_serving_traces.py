@@ -21,6 +21,10 @@ def test_forms(tmp_path: Path) -> None:
     assert plain.arrival_s.tolist() == [0.0, 0.5]
     assert plain.output_tokens.tolist() == [5, 6]
     assert not len(plain.priority)
+    rare = "{},input,output\n0,10,5\n125,20,6\n"
+    for header, gap_s in (("time_ms", 0.125), ("Arrival time (ms)", 0.125), ("time_s", 125.0)):
+        found = read_trace(written(tmp_path, "u.csv", rare.format(header)))
+        assert found.arrival_s.tolist() == [0.0, gap_s]
     urgent = read_trace(written(tmp_path, "p.csv", "0,10,5,2\n1.5,20,6,0\n"))
     assert urgent.priority.tolist() == [2, 0]
     azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
@@ -39,7 +43,9 @@ def test_forms(tmp_path: Path) -> None:
     [
         ("", "no request"), ("1,10,5\n0.5,10,5\n", "Request 2"), ("-1,10,5\n", "cannot be -1"),
         ("0,10,5\nx,10,5\n", "Line 2"), ("0,10\n1,10\n", "Line 2"), ("0,0,5\n", "cannot be 0"),
-        ("0,10,5\n900000,10,5\n", "milliseconds"), ("{}\n", "Line 1"), ("{\n", "Line 1"),
+        ("0,10,5\n900000,10,5\n", "milliseconds"),
+        ("time,input,output\n0,10,5\n125,10,5\n250,1,5\n", "milliseconds"),
+        ("0.5,10,5\n9000.5,10,5\n", "milliseconds"), ("{}\n", "Line 1"), ("{\n", "Line 1"),
         ("0,10,5\nnan,10,5\n", "Line 2"), ("0,10,5\n1,10,5,soon\n", "Line 2"),
         ("0,10,5\n1,1e300,5\n", "Line 2"),
     ],

@@ -1,6 +1,7 @@
 """Loads that were recorded: CSV of time, input, output; Azure's CSV; Mooncake's JSONL; a `Serving`.
 
-time,input,output[,priority]     seconds from the start; a header is not needed
+time,input,output[,priority]     seconds from the start; a header is not needed. One that begins
+                                 with time_ms says that they are milliseconds, time_s seconds
 TIMESTAMP,ContextTokens,GeneratedTokens         Azure LLM inference traces (dates)
 {"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}     Mooncake
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -28,7 +30,14 @@ _MOONCAKE_BLOCK = 512
 """Tokens of a block of Mooncake's traces (its README)."""
 
 _SLOWEST_GAP_S = 600.0
-"""A mean gap beyond this is a trace of milliseconds read as seconds."""
+"""A mean gap beyond this is a trace of milliseconds read as seconds, unless it says otherwise."""
+
+_SLOWEST_WHOLE_GAP_S = 10.0
+"""The same of whole numbers: who logs seconds in which nothing happens, logs their parts, too."""
+
+_UNITS = {"ms": 1e-3, "msec": 1e-3, "millis": 1e-3, "milliseconds": 1e-3}
+_UNITS |= dict.fromkeys(("s", "sec", "secs", "seconds"), 1.0)
+"""Seconds, by the last word of the first column's name."""
 
 
 def read_trace(path: str | Path) -> Requests:
@@ -50,8 +59,10 @@ def read_trace(path: str | Path) -> Requests:
         if '"gpuscope.serving"' in lines[0][:200]:
             return requests_of(load_serving(target), target.name)
         rows, blocks = _mooncake(target, lines)
+        longest_s = math.inf
     else:
-        rows, blocks = _csv(target, lines), []
+        rows, longest_s = _csv(target, lines)
+        blocks = []
     urgent = [row[3] for row in rows] if any(row[3] for row in rows) else []
     times = np.array([row[0] for row in rows], np.float64)
     made = Requests(
@@ -65,11 +76,11 @@ def read_trace(path: str | Path) -> Requests:
         name=target.name,
     )
     mean_s = float(made.arrival_s[-1]) / len(made)
-    if mean_s > _SLOWEST_GAP_S:
+    if mean_s > longest_s:
         raise InvalidValueError(
             Text("{path} has a request every {gap} s.", path=target, gap=Number(mean_s)),
             Text("Its times look like milliseconds; seconds are read."),
-            Text("Divide the first column by 1000."),
+            Text("Say which in its first line: time_ms,input,output or time_s,input,output"),
         )
     return made
 
@@ -91,17 +102,28 @@ Row = tuple[float, int, int, int]
 """Seconds, prompt tokens, answer tokens, priority."""
 
 
-def _csv(path: Path, lines: list[str]) -> list[Row]:
-    rows = []
+def _csv(path: Path, lines: list[str]) -> tuple[list[Row], float]:
+    """The rows, and the longest mean gap, seconds, that their times may be meant to have."""
+    rows: list[Row] = []
+    unit, whole = 0.0, True
     for number, row in enumerate(csv.reader(lines), 1):
         try:
             urgent = _tokens(row[3]) if len(row) > 3 and row[3].strip() else 0
-            rows.append((_seconds(row[0]), _tokens(row[1]), _tokens(row[2]), urgent))
+            time = _seconds(row[0]) * (unit or 1.0)
+            rows.append((time, _tokens(row[1]), _tokens(row[2]), urgent))
+            whole = whole and row[0].strip().isdigit()
         except (ValueError, IndexError, OverflowError) as error:
             if number == 1:
+                unit = _unit(row[0] if row else "")
                 continue  # a header
             raise _no_line(path, number) from error
-    return rows
+    return rows, math.inf if unit else _SLOWEST_WHOLE_GAP_S if whole else _SLOWEST_GAP_S
+
+
+def _unit(header: str) -> float:
+    """Seconds of the times below it; 0 where it does not say."""
+    words = re.findall(r"[a-z]+", header.lower())
+    return _UNITS.get(words[-1], 0.0) if len(words) > 1 or words == ["ms"] else 0.0
 
 
 def _seconds(word: str) -> float:

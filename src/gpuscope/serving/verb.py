@@ -219,6 +219,13 @@ def load_of(
     if _is_trace(arrivals):
         trace = read_trace(arrivals)
         return [trace.at_concurrency(each) for each in concurrency] or [trace]
+    if concurrency and rate:
+        raise InvalidValueError(
+            Text("Both a rate and a concurrency are given."),
+            Text("In a closed loop the answers say when the next requests come."),
+            Text("Give one: --rate {rate}, or --concurrency {number}",
+                 rate=Number(rate), number=",".join(map(str, concurrency))),
+        )  # fmt: skip
     if not concurrency and not rate and kind_named(arrivals).rated:
         raise InvalidValueError(
             Text("No load is given."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,13 +26,30 @@ def load_blocks(found: Serving, limits: Sequence[Limit] = ()) -> list[Block]:
     figures = metrics(found, limits)
     blocks: list[Block] = []
     if "void" in found.client:
-        void = sentences(Text("This run is void."), str(found.client["void"]))
-        blocks.append(Paragraph(void, "warning"))
+        blocks.append(Paragraph(_void(found.client), "warning"))
     blocks += [_latencies(found, figures), _rates(figures)]
     blocks += [Paragraph(text, "warning") for text in _failures(found, figures)]
     blocks += [Paragraph(sentences(note), "doubt") for note in found.notes]
     blocks.append(Paragraph(_client(found), "plain"))
     return [*blocks, *(each for each in (_spans(found), _server(found), _devices(found)) if each)]
+
+
+def _void(client: Mapping[str, float | str]) -> Text:
+    """Why the run says more of the client than of the server."""
+    late, allowed, share = (
+        client.get(n) for n in ("lateness_p99_s", "allowed_s", "processor_share")
+    )
+    why: Text | str = str(client["void"])  # a sentence, in files of before 2026-12
+    if why == "late":
+        why = Text(
+            "The client itself was {late} late in sending (P99); up to {allowed} is let pass.",
+            late=Seconds(late if isinstance(late, float) else None),
+            allowed=Seconds(allowed if isinstance(allowed, float) else None),
+        )
+    elif why == "busy":
+        share = share if isinstance(share, float) else None
+        why = Text("The client was busy for {share} of the time.", share=Percent(share))
+    return sentences(Text("This run is void."), why)
 
 
 def _latencies(found: Serving, figures: Metrics) -> Table:

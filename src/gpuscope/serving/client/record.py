@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuscope.document.quantities import Count, Percent, Seconds
+from gpuscope.document.quantities import Count
 from gpuscope.document.text import Text, sentences
 from gpuscope.serving.client import failure, pace, scrape
 from gpuscope.serving.client.address import parse_address
@@ -179,7 +179,7 @@ def as_serving(
             Text('The server has /metrics; to read it, type: pip install "gpuscope[exporter]"')
         )
     served = record.served()
-    void = _void(own, served)
+    allowed_s = _allowed_s(served)
     requests = asked.requests
     iterations = read_iterations(asked.engine_log) if asked.engine_log else Iterations()
     return Serving(
@@ -206,7 +206,8 @@ def as_serving(
             "stamp_p99_s": own.stamp_p99_s,
             "processor_share": own.busy,
             "tokens_from": _counted(known, record),
-            **({"void": void} if void else {}),
+            "allowed_s": allowed_s,
+            **_void(own, allowed_s),
         },
         server=server,
         name=requests.name,
@@ -238,17 +239,15 @@ def _notes(record: Record) -> list[Text]:
     return found
 
 
-def _void(own: Own, served: Served) -> Text | None:
-    """Why the run says more of the client than of the server; None where it does not."""
+def _allowed_s(served: Served) -> float:
+    """How late the client may be before a run says more of it than of the server."""
     done = served.status == FINISHED
     ttft_s = float(np.median((served.first_token_s - served.sent_s)[done]))
-    allowed_s = max(pace.LEAST_LATE_S, pace.SHARE_OF_LATENCY * ttft_s)
+    return max(pace.LEAST_LATE_S, pace.SHARE_OF_LATENCY * ttft_s)
+
+
+def _void(own: Own, allowed_s: float) -> dict[str, str]:
+    """By what the client was the limit; nothing where it was not."""
     if own.lateness_p99_s > allowed_s:
-        return Text(
-            "The client itself was {late} late in sending (P99); up to {allowed} is let pass.",
-            late=Seconds(own.lateness_p99_s),
-            allowed=Seconds(allowed_s),
-        )
-    if own.busy > pace.MOST_BUSY:
-        return Text("The client was busy for {share} of the time.", share=Percent(own.busy))
-    return None
+        return {"void": "late"}
+    return {"void": "busy"} if own.busy > pace.MOST_BUSY else {}
