@@ -48,6 +48,7 @@ _LOAD: dict[str, tuple[Any, Any]] = {
     ),
     "requests": (Annotated[int, typer.Option(help=Text("How many requests."))], 1000),
     "seed": (Annotated[int, typer.Option(help=Text("Of all that is drawn."))], 0),
+    "burstiness": (Annotated[float, typer.Option(help=Text("Of gamma arrivals."))], 1.0),
     "shared": (Annotated[int, typer.Option(help=Text("Tokens that all prompts begin with."))], 0),
     "slo": (
         Annotated[

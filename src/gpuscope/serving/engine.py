@@ -44,6 +44,8 @@ class Engine:
         serial_s: of an iteration, that the device waits for even where overlapped;
             serial_sequence_s: for each sequence in it; serial_prompt_s: where prompt
             tokens share it with others; serial_token_s: for each of these.
+        mixture_s: of the device, for each block with experts, where tokens are sorted by expert in
+            kernels of their own: the products' kernels of Blackwell do it themselves.
         look_steps: decode steps between two looks at what has come; after prompts it looks at once.
         request_s: of a request before it is in the queue, beside the work on it.
         accept_s, accept_token_s: of the process that lets requests in: work on one, and for each
@@ -97,6 +99,7 @@ class Engine:
     serial_token_s: float = 0.0
     eager_s: float = 0.0
     launch_s: float = 0.0
+    mixture_s: float = 0.0
     accept_s: float = 0.0
     accept_token_s: float = 0.0
     graphs: bool = True
@@ -149,6 +152,10 @@ class Engine:
         if self.graphs:
             return replace(self, host_prompt_s=self.eager_s * launches)
         return replace(self, host_s=self.host_s + (self.eager_s or self.launch_s) * launches)
+
+    def sorting(self, mixtures: float) -> Engine:
+        """The same, its device sorting tokens by expert in so many blocks."""
+        return replace(self, serial_s=self.serial_s + self.mixture_s * mixtures)
 
     def step_s(self, device_s: float, sequences: int, tokens: int) -> float:
         """An iteration, of what its device takes and what its host does."""

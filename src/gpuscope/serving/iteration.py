@@ -94,6 +94,7 @@ class IterationCost:
         near_s: by pairs of which a query has no more than `reach`: windows, chosen keys; by tokens
             where that is 1, as linear attention goes. reach: 0: there is no such block.
         launches: kernels of an iteration with prompts, where each is launched by the host.
+        mixtures: blocks with experts.
         joint_s: by tokens of all ranks that attend apart; `ranks` of them, 1 for none.
         graph_sizes: decode batches that have a graph: a batch is rounded up.
         stages: that the layers are cut into; None: they are not.
@@ -109,6 +110,7 @@ class IterationCost:
     near_s: Curve = NOTHING
     reach: int = 0
     launches: int = 0
+    mixtures: int = 0
     joint_s: Curve = NOTHING
     ranks: int = 1
     stages: Stages | None = None
@@ -254,6 +256,7 @@ def _cost_of(made: Priced) -> IterationCost:
         near_s=near,
         reach=made.reach,
         launches=made.launches(),
+        mixtures=made.mixtures,
         joint_s=rising(JOINT, [made.joint_s(n) for n in JOINT]) if made.dp > 1 else NOTHING,
         ranks=made.dp,
         decode=tuple(rising(KEYS, [made.decode_s(n, keys) for keys in KEYS]) for n in SEQUENCES),

@@ -119,7 +119,7 @@ class Priced:
             if not name.startswith("symm") or self.cluster.scale_up_domain_devices >= self.tp
         )
         quickest = min(self._moved_s(name, x, x, range(self.tp)) for name in ways)
-        sums = 2.0 * self.size.layers - (self._mixtures if self.dp > 1 else 0)
+        sums = 2.0 * self.size.layers - (self.mixtures if self.dp > 1 else 0)
         return sums * quickest
 
     def joint_s(self, tokens: int) -> float:
@@ -132,7 +132,7 @@ class Priced:
         part = dense(ceil(tokens / self.ranks), self.size.hidden)
         moved = self._moved_s(GATHER, part, whole, range(self.ranks))
         moved += self._moved_s(SCATTER, whole, part, range(self.ranks))
-        return self._mixtures * (self._run(self.block.routed(tokens)) + moved)
+        return self.mixtures * (self._run(self.block.routed(tokens)) + moved)
 
     def hop_s(self, tokens: int) -> float:
         """From a stage to the next: hidden states and residual (vllm/sequence.py,
@@ -145,7 +145,7 @@ class Priced:
         return sent + self._moved_s(GATHER, part, whole, range(self.tp))
 
     @property
-    def _mixtures(self) -> int:
+    def mixtures(self) -> int:
         """Blocks with experts."""
         return sum(count for (experts, _), count in self.kinds.items() if experts)
 

@@ -40,6 +40,14 @@ class Quantization:
         """Whether matrices have four bits a weight."""
         return self.weight == "int4"
 
+    def sorted_apart(self, device: Device) -> bool:
+        """Whether kernels of their own sort tokens by expert: so with Triton's and Marlin's
+        products on NVIDIA's devices, not with those made for Blackwell."""
+        if device.compute_capability is None:
+            return False
+        marlin = self.four_bits and self.activation == "bfloat16"
+        return marlin or device.compute_capability[0] < 10
+
     def of_mixer(self) -> Quantization:
         """How attention's matrices are stored, in a model with experts."""
         if not self.mixer:

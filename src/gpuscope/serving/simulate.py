@@ -167,6 +167,8 @@ def deploy(
         engine = replace(engine, max_sequences=min(engine.max_sequences, memory.max_sequences))
     cost = iteration_cost(size, kept, cluster, tp, ep, cache_bytes, calibration, dp, pp)
     engine = engine.launching(-(-cost.launches // pp))
+    if kept.sorted_apart(cluster.device):
+        engine = engine.sorting(cost.mixtures / pp)
     cost = replace(cost, graph_sizes=engine.graph_sizes, scale=engine.device_scale)
     return Deployment(
         model=model, size=size, kept=kept, engine=engine, cluster=cluster, tp=tp,

@@ -60,6 +60,7 @@ def serve(
     kv_dtype: str = "bfloat16",
     kv_blocks: int | None = None,
     shared: int = 0,
+    burstiness: float = 1.0,
     slo: str | None = None,
     router: str | None = None,
     prefill: Target | None = None,
@@ -91,6 +92,7 @@ def serve(
         dtype, kv_dtype: of the weights (bfloat16, fp8, fp4, int4), and of keys and values (fp8).
         kv_blocks: where known, instead of the prediction.
         shared: tokens that all prompts begin with.
+        burstiness: of gamma arrivals: the squared coefficient of variation of their gaps.
         slo: what is promised, "ttft<500ms,tpot<30ms": with no load given, the highest rate that
             keeps it is found, and served.
         router: which replica gets a request: "round-robin", "least-load", "least-waiting",
@@ -130,11 +132,12 @@ def serve(
 
     found = made(on) if prefill is None or decode is None else apart(made(prefill), made(decode))
     how = {"input": str(input), "output": str(output), "requests": requests, "seed": seed}
+    more: dict[str, Any] = {"shared": shared, "burstiness": burstiness}
     if slo and not (rate or concurrency or _is_trace(arrivals) or not kind_named(arrivals).rated):
-        return [_highest(found, arrivals, parse_slo(slo), {**how, "shared": shared})]
+        return [_highest(found, arrivals, parse_slo(slo), {**how, **more})]
     asked = load_of(
         arrivals, rate=rate, concurrency=concurrency, input=str(input), output=str(output),
-        requests=requests, seed=seed, shared=shared,
+        requests=requests, seed=seed, **more,
     )  # fmt: skip
     steady = not _is_trace(arrivals) and kind_named(arrivals).plain and kind_named(arrivals).rated
     return [serve_load(found, each, rate if steady else 0.0) for each in asked]
@@ -204,6 +207,7 @@ def load_of(
     requests: int,
     seed: int,
     shared: int = 0,
+    burstiness: float = 1.0,
 ) -> list[Requests]:
     """The requests of each load that is asked for.
 
@@ -234,7 +238,7 @@ def load_of(
         )
     load = Load(
         input=parse_lengths(input), output=parse_lengths(output), count=requests,
-        rate_per_s=rate, arrivals=arrivals, seed=seed, shared_tokens=shared,
+        rate_per_s=rate, arrivals=arrivals, burstiness=burstiness, seed=seed, shared_tokens=shared,
     )  # fmt: skip
     if not concurrency or requests < 1:
         return [make_requests(load)]  # of no request: refused there
