@@ -20,6 +20,10 @@ def test_devices_and_dtypes_that_would_do_are_offered() -> None:
         assert f"--dtype {dtype}" in offered
 
 
+def test_slices_of_a_device_are_not_linked() -> None:
+    assert "--tp" not in _offered("llama-3.1-8b", "h100:1g.10gb")
+
+
 def test_a_dtype_in_use_or_too_large_or_lacking_is_not_offered() -> None:
     assert "--dtype" not in _offered("deepseek-v3", "2xh100", "fp8")
     assert "--dtype int4" not in _offered("llama-3.1-405b", "h100", "int4")

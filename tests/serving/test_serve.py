@@ -22,6 +22,7 @@ from gpuscope.serving.memory import kv_memory
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.quantization import quantization
 from gpuscope.serving.slo import parse_slo
+from gpuscope.serving.verb import deployment
 
 
 def test_a_seed_gives_equal_runs_and_more_bandwidth_is_no_slower() -> None:
@@ -36,6 +37,25 @@ def test_a_decode_step_reads_the_weights_once() -> None:
     """16 GB at 4.8 TB/s are 3.3 ms: one sequence decodes at no less, and at less than twice."""
     found = gs.serve("llama-3.1-8b", "h200", concurrency=[1], requests=5, output=64)[0]
     assert 3.3e-3 < metrics(found).tpot.p50_s < 6.6e-3
+
+
+def test_bursts_come_closer_together_and_wait_longer() -> None:
+    asked = {"rate": 12.0, "requests": 300, "arrivals": "gamma"}
+    even, bursts = (gs.serve("llama-3.1-8b", "h200", **asked, burstiness=b)[0] for b in (1.0, 9.0))
+    assert metrics(bursts).ttft.mean_s > 1.3 * metrics(even).ttft.mean_s
+    spread = [np.diff(run.served.intended_s) for run in (even, bursts)]
+    assert spread[1].std() / spread[1].mean() > 2 * spread[0].std() / spread[0].mean()
+
+
+def test_experts_tokens_are_sorted_apart_before_blackwell() -> None:
+    def serial_s(on: str, model: str, dtype: str) -> float:
+        return deployment(model, on, dtype=dtype).engine.serial_s
+
+    for on, dtype in (("h200", "mxfp4"), ("b200", "int4")):  # Triton's products, and Marlin's
+        assert serial_s(on, "gpt-oss-120b", dtype) == pytest.approx(36 * engine("vllm").mixture_s)
+    assert serial_s("b200", "gpt-oss-120b", "mxfp4") == 0
+    assert serial_s("h200", "llama-3.1-8b", "bfloat16") == 0
+    assert deployment("gpt-oss-120b", "h200", "tensorrt-llm", dtype="mxfp4").engine.mixture_s == 0
 
 
 def test_time_is_accounted_for() -> None:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from gpuscope.document.text import Text, joined
-from gpuscope.errors import DoesNotFitError
-from gpuscope.hardware import Device
+from gpuscope.errors import DoesNotFitError, GpuscopeError
+from gpuscope.hardware import Device, parse_target
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.serving.engine import Engine
 from gpuscope.serving.memory import KvMemory, Pools, kv_memory
 from gpuscope.serving.quantization import Quantization, kinds_on
 
 _DEVICES = (2, 4, 8, 16, 32, 64)
+
+
+def _linked(device: Device, count: int) -> bool:
+    """Whether so many can be one cluster: slices of a device (MIG) have no link."""
+    try:
+        parse_target(f"{count}x{device.id}")
+    except GpuscopeError:
+        return False
+    return True
 
 
 def room_for(
@@ -66,7 +75,7 @@ def room_for(
             if kind.weight_bytes < kept.weight_bytes and fits(kind, tp)
         ]
         more = (n for n in _DEVICES if n > tp and size.heads % (n // dp) == 0)
-        wide = next((n for n in more if fits(kept, n)), None)
+        wide = next((n for n in more if fits(kept, n) and _linked(device, n)), None)
         if wide is not None:
             ways.insert(0, Text("--on {count}x{device} --tp {count}", count=wide, device=device.id))
         advice = (
