@@ -163,13 +163,10 @@ def model_size(name: str) -> TransformerSize:
 def flags(row: Mapping[str, str]) -> dict[str, Any]:
     """What its server was started with, as far as it is published."""
     name = row["model_path"].rpartition("/")[2].lower()
-    harness = "auto-gap" if "aic-auto-gap-analysis" in row["silicon_data_source"] else ""
+    if "aic-auto-gap-analysis" in row["silicon_data_source"]:
+        return {}
     for each in FLAGS:
-        if each.get("harness", "") != harness:
-            continue
-        if harness and each["engine"] == row["backend"]:
-            return dict(each)
-        if not harness and each["engine"] == row["backend"] and name in each["models"]:
+        if each["engine"] == row["backend"] and name in each["models"]:
             systems, kinds = each.get("systems"), each.get("precisions")
             if (not systems or row["system"] in systems) and (
                 not kinds or (row["gemm_quant_mode"] or row["precision"]) in kinds
