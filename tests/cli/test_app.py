@@ -116,6 +116,7 @@ SURFACE = {
         "--answer",
         "--requests",
         "--seed",
+        "--burstiness",
         "--shared",
         "--slo",
         "--engine",

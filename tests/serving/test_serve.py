@@ -58,6 +58,14 @@ def test_experts_tokens_are_sorted_apart_before_blackwell() -> None:
     assert deployment("gpt-oss-120b", "h200", "tensorrt-llm", dtype="mxfp4").engine.mixture_s == 0
 
 
+def test_quantized_experts_are_slower_on_hopper_where_there_is_much_arithmetic() -> None:
+    asked: dict[str, Any] = {"dtype": "mxfp4", "engine": "vllm"}
+    cost = deployment("gpt-oss-120b", "h200", **asked).cost
+    other = deployment("gpt-oss-120b", "h200", "tensorrt-llm", dtype="mxfp4").cost
+    assert cost.dense_s(8192.0) > 1.15 * other.dense_s(8192.0)
+    assert cost.dense_s(1.0) == pytest.approx(other.dense_s(1.0))  # memory sets the pace
+
+
 def test_time_is_accounted_for() -> None:
     served = gs.serve("llama-3.1-8b", "h200", rate=20, requests=200)[0].served
     parts = (

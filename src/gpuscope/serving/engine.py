@@ -46,6 +46,7 @@ class Engine:
             tokens share it with others; serial_token_s: for each of these.
         mixture_s: of the device, for each block with experts, where tokens are sorted by expert in
             kernels of their own: the products' kernels of Blackwell do it themselves.
+        experts_pace: of quantized experts' products on Hopper, see `Quantization.pace`.
         look_steps: decode steps between two looks at what has come; after prompts it looks at once.
         request_s: of a request before it is in the queue, beside the work on it.
         accept_s, accept_token_s: of the process that lets requests in: work on one, and for each
@@ -100,6 +101,7 @@ class Engine:
     eager_s: float = 0.0
     launch_s: float = 0.0
     mixture_s: float = 0.0
+    experts_pace: float = 1.0
     accept_s: float = 0.0
     accept_token_s: float = 0.0
     graphs: bool = True

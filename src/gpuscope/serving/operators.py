@@ -200,7 +200,8 @@ class Block:
         each = ceil(rows / groups)
         a = dense(groups, each, depth, dtype=self.kept.activation)
         b = dense(groups, depth, wide, dtype=self.kept.weight, storage=self._next())
-        self._add(self._name("aten::bmm"), (a, b), (dense(groups, each, wide),), self._rate())
+        args = {**self._rate(), "experts": True}
+        self._add(self._name("aten::bmm"), (a, b), (dense(groups, each, wide),), args)
 
     def _name(self, other: str) -> str:
         """Of a product's operator: engines have kernels of their own for four bits."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from math import ceil, inf, sqrt
 
 from gpuscope.cost.engine import cost_program
@@ -57,6 +58,7 @@ class Priced:
         self.device = cluster.device
         self.calibration = calibration or calibration_for(self.device)
         self.constants = Constants(self.calibration)
+        self.pace = kept.pace
         self.block = Block(size, kept, tp, ep, dp)
         self.kinds = Counter(kinds_of(size))
         self.linear = sum(map(size.is_linear, range(size.layers)))
@@ -103,7 +105,16 @@ class Priced:
         )
         spread = sqrt(costed.device_spread**2 + costed.common_spread**2)
         self.spread = max(self.spread, spread)
-        return [kernel for op in costed.ops for kernel in op.kernels], costed.kernel_gap_s
+        both = zip(ops, costed.ops, strict=True)
+        return [self._paced(op, each) for op, made in both for each in made.kernels], (
+            costed.kernel_gap_s
+        )
+
+    def _paced(self, op: Op, kernel: Kernel) -> Kernel:
+        """Experts' products are no quicker than their arithmetic at their own pace."""
+        if self.pace == 1.0 or not op.args.get("experts"):
+            return kernel
+        return replace(kernel, duration_s=max(kernel.duration_s, kernel.compute_s / self.pace))
 
     def link_s(self, tokens: int) -> float:
         """Two sums over ranks a block, by the quickest way that engines have.

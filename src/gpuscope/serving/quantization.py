@@ -23,6 +23,7 @@ class Quantization:
         rate: what the matrix unit multiplies in, where that is not the dtype of `activation`.
         fused: activations get their one scale in the norm or activation before, not in a pass of
             their own (vLLM's RMSNormQuant and SiluMulQuant); scales of blocks need the pass.
+        pace: of experts' products, the share of dense ones' arithmetic that they reach.
         note: what is not known; "" for nothing.
     """
 
@@ -34,11 +35,19 @@ class Quantization:
     rate: str = ""
     note: str = ""
     fused: bool = False
+    pace: float = 1.0
 
     @property
     def four_bits(self) -> bool:
         """Whether matrices have four bits a weight."""
         return self.weight == "int4"
+
+    def at_pace(self, pace: float, device: Device) -> Quantization:
+        """The same, experts' products slower where they are quantized and written for any device:
+        Marlin's and Triton's leave Hopper's own matrix instructions, or scale beside them."""
+        hopper = (device.compute_capability or (0, 0))[0] == 9
+        low = self.four_bits or self.activation.startswith("float8")
+        return replace(self, pace=pace) if hopper and low else self
 
     def sorted_apart(self, device: Device) -> bool:
         """Whether kernels of their own sort tokens by expert: so with Triton's and Marlin's

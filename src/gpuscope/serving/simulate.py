@@ -155,7 +155,7 @@ def deploy(
     if dp > 1:
         check_apart(model, size, engine, tp, dp, guess)
         engine = engine.of_rank(dp)
-    kept = quantization(dtype, cluster.device)
+    kept = quantization(dtype, cluster.device).at_pace(engine.experts_pace, cluster.device)
     if cache_bytes == 1.0 and not cluster.device.supports("fp8"):
         told = Text("{device} has no fp8: keys and values are stored in it, and widened when read.",
                     device=cluster.device.name)  # fmt: skip
