@@ -74,7 +74,9 @@ def test_a_wrong_model_nobody_there_and_everything_too_slow() -> None:
     code, text = load(Server("silent", after=1), "--timeout", "1s")
     assert code == 1
     assert "All 12 requests failed" in " ".join(text.split())
-    code, text = load(Server("silent", after=1, every=6), "--timeout", "1s", "--lang", "zh")
+    code, text = load(
+        Server("silent", after=1, every=6), "--timeout", "3s", "--answer", "4", "--lang", "zh"
+    )
     assert "请求" in text
 
 
