@@ -384,7 +384,7 @@ def _as_software(program: Program, resolved: Resolved) -> Program:
         return program
     from gpuscope.program.models.parallel.software import as_software
 
-    return as_software(program, resolved.job.software)
+    return as_software(program, resolved.job.software, resolved.job.plan.reduce_dtype)
 
 
 def _world(cluster: Cluster) -> World:

@@ -19,12 +19,14 @@ from published.page_text import HARDWARE_DOUBTS, TEXT, WHY_ZH  # noqa: E402
 from published.predict_rows import NOT_RUN, RESULTS  # noqa: E402
 from published.repeats import release_spreads  # noqa: E402
 from published.rows import read_rows  # noqa: E402
-from published.sources import factors  # noqa: E402
+from published.sources import factors, held_further  # noqa: E402
 from published.stacks import stacks  # noqa: E402
 from published.summary import Group, Judged, group, groups, judged, maker, not_predicted, scaled  # noqa: E402
 
 DOCS = HERE.parents[1] / "docs"
 TABLE = RESULTS.with_suffix(".csv")
+KEPT_BACK = 1.6
+"""How far rows erred that others kept back, over those that are known here."""
 SERVING = 125
 """Rows of inference engines (TensorRT-LLM, vLLM, Neuron) that are left out."""
 
@@ -115,6 +117,7 @@ def _held_out(entries: dict[str, dict[str, object]], words: Mapping[str, str]) -
         covered=f"{covered * 100:.0f} %",
         plain=_percent(plain),
         leaned=_percent(leaned),
+        further=f"{held_further(rows, KEPT_BACK) * 100:.0f} %",
     )
     releases = by_release(entries, read_rows())
     return [

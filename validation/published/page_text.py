@@ -40,8 +40,9 @@ TEXT: Mapping[str, Mapping[str, str]] = {
         "*leaned* being the error with that taken off. Factors are {least} to {most}, and with them "
         "{covered} of the rows are held. These sources were read while profiles were written, and rows "
         "kept back by others erred 1.6 times as far (11.5 % against 7.1 %), so that no interval is "
-        "narrowed: the factor used is at least 1 (*held*). Leaning is not used: the median error goes "
-        "from {plain} to {leaned} with it.",
+        "narrowed: the factor used is at least 1 (*held*). Were all errors 1.6 times as far, {further} of "
+        "the rows would be held. Leaning is not used: the median error goes from {plain} to {leaned} "
+        "with it.",
         "head_held": "| source left out | rows | median | leaned | factor | held at it | held |",
         "releases": "A release left out of the spread between releases, and its source of the factor:",
         "head_releases": "| release left out | rows | median | leaned | factor | held at it | held |",
@@ -87,7 +88,7 @@ TEXT: Mapping[str, Mapping[str, str]] = {
         "*系数*，即内核、版本与未说明之处的半宽须乘以多少，才能包含没人读过的来源的 80 %（按来源的保形方法，每个来源计一次："
         "`validation/published/sources.py`），以及*按它命中*的比例；还有全体共同偏向一侧多少，*去偏*即扣除它之后的误差。"
         "系数为 {least} 至 {most}，按它命中 {covered}。编写配置档时读过这些来源，而由他人保留的结果误差是其 1.6 倍"
-        "（11.5 % 对 7.1 %），所以不收窄任何区间：实际使用的系数不小于 1（*命中*）。去偏没有采用：中位误差由 {plain} 变为 {leaned}。",
+        "（11.5 % 对 7.1 %），所以不收窄任何区间：实际使用的系数不小于 1（*命中*）。若所有误差都达到 1.6 倍，{further} 的结果仍在区间内。去偏没有采用：中位误差由 {plain} 变为 {leaned}。",
         "head_held": "| 留出的来源 | 条数 | 中位 | 去偏 | 系数 | 按它命中 | 命中 |",
         "releases": "把一个版本从版本间差异中留出，并把其来源从系数中留出：",
         "head_releases": "| 留出的版本 | 条数 | 中位 | 去偏 | 系数 | 按它命中 | 命中 |",
@@ -143,11 +144,24 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "Long sequences (NeMo): the source prints FLOPs alone. NeMo's formula counts attention whole (12 s^2 h a layer, "
         "nemo/utils/flops_formulas.py); the causal half had been taken, which made the same runs 12 to 60 % too slow. Counted as NeMo "
         "does they come out 4 to 20 % too fast: the ring of NeMo 24.03 did not hide all of its exchanges.",
-        "B200 (SimuMax's machine): 16 % too fast. Its own table of single products "
-        "(configs/system/b200_bf16_ceperm.json) has 1,085 TFLOP/s in the middle for those above 0.3 ms; the constants here, of "
-        "another table of B200s, say 1,600. The first were timed in long loops under the power limit. Two machines of one name "
-        "that differ by a third: no constant was taken from either's steps, and tensor parallel rows, which have less "
-        "arithmetic, come out right.",
+        "B200 (SimuMax's machine): 11 % too fast. Its own table of single products "
+        "(configs/system/b200_bf16_ceperm.json) has 1,085 TFLOP/s in the middle for those above 0.3 ms, in loops of 100 calls under "
+        "the power limit; 1,390 are predicted for such a loop. NVIDIA's own steps on GB200 need more than the table would leave "
+        "them, so two machines of one name differ: no constant was taken from either's steps, nor from the table. Of DeepSeek-V3 cut "
+        "to four layers three have experts, as the source's scripts set it; with the whole model's three leading blocks without any "
+        "it came out 31 % too fast.",
+        "Blackwell's power: the energy of a FLOP was carried from the H200 as a share of the board's power, as if a GB300's cost "
+        "1.4 times a B200's. B200, GB200, B300 and GB300 have the same pair of dies: a FLOP costs the same joules on each now, the "
+        "H200's over 1.32 (measured energy efficiency of a B200, arXiv:2512.02189v2), and a board with more watts keeps a higher "
+        "clock. Dense models on GB300 had been 7 to 22 % too slow for it.",
+        "From NeMo 26.06 on the recipes make an expert's activation and its cast inside of the product before it "
+        "(cutedsl_fused_grouped_mlp), which is taken out of the step now, and Qwen3's exchange beside other work, which had been "
+        "overlooked: Qwen3-235B on GB200 had been 36 % too slow, and is 12 %. DeepSeek-V3 on GB300 still comes out 21 % too slow from "
+        "then on: attention in float8 and graphs of a whole iteration are in its recipe and not predicted.",
+        "Sums of gradients inside of a product: Megatron's products for weights read and write the sum, in float32 or, where a "
+        "recipe says so, bfloat16. Only a result by itself had been counted. SimuMax's table, which nothing was fitted to, shows "
+        "it: single products that add were 3 % quicker here than the others against it, those of experts with few tokens took half "
+        "of what they take; both are as the others now.",
         "ZeRO-3 of 2021: 53 % and 36 % too fast. One of its rows was misread as GPT-3's size; sizes without a name are now known by their "
         "number of parameters. What DeepSpeed did around its gathers is not stated.",
         "Intervals: kernels; what the row does not state; how far a run moves from one release to the next, which published "
@@ -200,9 +214,17 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "当时版本的环形步骤重叠不如预测，或内核低于 300 TFLOP/s。尚无定论。",
         "长序列（NeMo）：来源只公布 FLOPs。NeMo 的公式把注意力全部计入（每层 12 s^2 h，nemo/utils/flops_formulas.py）；此前按因果的一半换算，"
         "使同样的运行显得预测偏慢 12 至 60 %。按 NeMo 的计法，预测偏快 4 至 20 %：NeMo 24.03 的环形交换没有全部被隐藏。",
-        "B200（SimuMax 的机器）：偏快 16 %。其自己的单个矩阵乘表（configs/system/b200_bf16_ceperm.json）中，0.3 ms 以上的中位为 1,085 TFLOP/s；"
-        "这里的常数取自另一张 B200 表，为 1,600。前者在功率限制下的长循环中测得。同名的两台机器相差三分之一：没有从任何一方的训练步取常数；"
-        "计算较少的张量并行结果预测正确。",
+        "B200（SimuMax 的机器）：偏快 11 %。其自己的单个矩阵乘表（configs/system/b200_bf16_ceperm.json）中，0.3 ms 以上的中位为 1,085 TFLOP/s，"
+        "是功率限制下连续 100 次调用的结果；这里对这样的循环预测为 1,390。NVIDIA 自己在 GB200 上的训练步所需的速度高于该表所能给出的，"
+        "可见同名的两台机器不同：没有从任何一方的训练步取常数，也没有从该表取。截为四层的 DeepSeek-V3 有三层带专家（来源的脚本如此设置）；"
+        "此前按整个模型的前四层计算，偏快 31 %。",
+        "Blackwell 的功率：每次运算的能量此前按板卡功率的份额从 H200 推来，似乎 GB300 每次运算要费 B200 的 1.4 倍。B200、GB200、B300 与 GB300 "
+        "是同一对裸片：现在每次运算能量相同，为 H200 的 1/1.32（B200 实测能效，arXiv:2512.02189v2），功率更高的板卡保持更高的频率。"
+        "GB300 上的稠密模型此前因此偏慢 7 至 22 %。",
+        "从 NeMo 26.06 起，配方把专家的激活及其转换并入前一个矩阵乘（cutedsl_fused_grouped_mlp），现在不再单独计时；Qwen3 的交换与其他工作重叠，此前被忽略：GB200 上的 Qwen3-235B 曾偏慢 36 %，现为 12 %。此后 GB300 上的 DeepSeek-V3 "
+        "仍偏慢 21 %：其配方中的 float8 注意力与整步 CUDA graph 没有预测。",
+        "在矩阵乘之内累加梯度：Megatron 求权重梯度的矩阵乘会读写累加值，为 float32，配方写明时为 bfloat16。此前只计入结果本身。"
+        "没有用于拟合的 SimuMax 表可以证明：与它相比，累加的单个矩阵乘在这里比其他的快 3 %，token 很少的专家只有实际的一半；现在两者与其他一致。",
         "2021 年的 ZeRO-3：偏快 53 % 与 36 %。其中一条曾被误读为 GPT-3 的尺寸；没有名字的尺寸现在按参数量识别。DeepSpeed 在收集前后做了什么没有说明。",
         "区间：内核；没有说明之处；同一任务在版本之间的变化，由已公布的重复测量给出（`validation/published/repeats.py`：稠密模型 4 %，混合专家 13 %，"
         "80 %，对数）；以及由其他来源给出的系数（见上）。只有最后一项看误差，且从不看本来源的误差。",

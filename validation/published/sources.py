@@ -56,6 +56,11 @@ def score(row: Judged) -> float:
     return off / math.log(edge / row.predicted_s)
 
 
+def held_further(rows: Sequence[Judged], times: float) -> float:
+    """Share of the rows that their intervals would hold were every error so many times as far."""
+    return fmean(score(row) * times <= 1 for row in rows) if rows else 1.0
+
+
 def lean(rows: Sequence[Judged]) -> float:
     """What rows of several sources err by together, each source counted once, in logarithms."""
     by_source: dict[str, list[float]] = {}

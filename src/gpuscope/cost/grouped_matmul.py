@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from gpuscope.cost.gemm import Plan, Problem, machine_for, plan
-from gpuscope.cost.matmul import alignment_bytes, compute_dtype, gemm_kernels, layout_of
+from gpuscope.cost.matmul import (
+    alignment_bytes,
+    compute_dtype,
+    gemm_kernels,
+    layout_of,
+    sum_read_bytes,
+    written_item,
+)
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.tiles import Tile
 from gpuscope.cost.types import Kernel
@@ -68,10 +75,10 @@ def grouped_mm(work: Work) -> tuple[Kernel, ...]:
         dtype=dtype,
         a_bytes=float(a.touched_bytes),
         b_bytes=float(b.touched_bytes),
-        c_bytes=float(out.nbytes),
+        c_bytes=float(written_item(work.op) * out.numel),
         item_bytes=a.itemsize,
-        out_bytes=out.itemsize,
-        extra_read_bytes=float(bias),
+        out_bytes=written_item(work.op),
+        extra_read_bytes=float(bias) + sum_read_bytes(work.op),
         layout=(layout_of(a) + layout_of(b)).replace("-", "N"),
         aligned=alignment_bytes(a, b, out),
         hot_a=bool(work.hot and work.hot[0]),

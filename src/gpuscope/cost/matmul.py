@@ -16,7 +16,7 @@ from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.small_products import in_kernels
 from gpuscope.cost.types import Kernel, Kind
 from gpuscope.document.text import Text
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.program.types import ADDED_TO, Op, TensorSpec
 
 VECTOR_BYTES = 16
 """What a thread loads at once, where rows begin at multiples of it."""
@@ -198,6 +198,18 @@ class Operand:
     hot: bool
 
 
+def written_item(op: Op) -> int:
+    """Bytes of an element that a product writes: of its result, or of what it is added to."""
+    out = op.outputs[0]
+    kept_in = op.args.get(ADDED_TO)
+    return replace(out, dtype=str(kept_in)).itemsize if kept_in else out.itemsize
+
+
+def sum_read_bytes(op: Op) -> float:
+    """Bytes that a product reads of what its result is added to; 0 for a result by itself."""
+    return float(written_item(op) * op.outputs[0].numel) if op.args.get(ADDED_TO) else 0.0
+
+
 def operand(work: Work, spec: TensorSpec, position: int) -> Operand:
     """The operand that `spec` describes, which is (a view of) input `position`."""
     return Operand(spec, position < len(work.hot) and work.hot[position])
@@ -242,10 +254,11 @@ def product(
         dtype=dtype,
         a_bytes=float(a.touched_bytes),
         b_bytes=float(b.touched_bytes),
-        c_bytes=float(out.nbytes),
+        c_bytes=written_item(work.op) * out.numel,
         item_bytes=a.itemsize,
-        out_bytes=out.itemsize,
-        extra_read_bytes=float(extra.touched_bytes) if extra is not None else 0.0,
+        out_bytes=written_item(work.op),
+        extra_read_bytes=(float(extra.touched_bytes) if extra is not None else 0.0)
+        + sum_read_bytes(work.op),
         biased=extra is not None and len(extra.shape) == 1,
         layout=layout.replace("-", "N"),
         aligned=alignment_bytes(a, b, out),

@@ -83,6 +83,9 @@ XLA = "xla"
 OPTIMIZER_ISSUED = "optimizer_issued"
 """Setting of a program whose model is replayed from graphs, and whose compiled optimizer is not."""
 
+ADDED_TO = "added_to"
+"""Argument of a product that adds its result to a tensor of that shape: the tensor's dtype."""
+
 RETURNED = "gpuscope::returned"
 """Mark of what a compiled call returned that could get a gradient."""
 

@@ -17,7 +17,7 @@ from gpuscope.program.models.parallel.size import Experts, TransformerSize
 from gpuscope.program.models.parallel.software import OVERLAPPED, as_software
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.pipeline.decoder_stages import cut_layers
-from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
+from gpuscope.program.types import ADDED_TO, Op, ProcessGroup, Program, TensorSpec
 from gpuscope.program.world import RankPrograms
 
 SIZE = TransformerSize(
@@ -109,6 +109,47 @@ def test_gradients_are_added_up_inside_of_their_product() -> None:
     plain, made = (_program(Software(fused_accumulation=on), **plan) for on in (False, True))
     saved = len(_work(plain, "aten::add_")) - len(_work(made, "aten::add_"))
     assert saved >= 7 * SIZE.layers, "one for each matrix of a block, in the second microbatch"
+    adding = [op for op in made.ops if op.args.get(ADDED_TO)]
+    assert {op.args[ADDED_TO] for op in adding} == {"float32"}
+    assert len(adding) == saved
+    assert not any(op.args.get(ADDED_TO) for op in plain.ops)
+
+
+def test_an_expert_s_activation_and_its_cast_are_part_of_the_product_before() -> None:
+    mixture = replace(SIZE, experts=Experts(count=8, chosen=2, ffn=512))
+    base = Software(matmul="float8", fused_steps=True, fused_projections=True)
+    plain, made = (
+        capture(mixture, options=_options(s, tp=1, dp=4, ep=4, world=4))
+        for s in (base, replace(base, fused_experts=True))
+    )
+    assert [op.name for op in made.ops] == [op.name for op in plain.ops]
+    pairs = zip(plain.ops, made.ops, strict=True)
+    gone = [old for old, new in pairs if new.view and not old.view]
+    assert {op.name for op in gone} >= {"aten::silu", "aten::silu_backward"}
+    assert sum(op.name == "gpuscope::cast_transpose" for op in gone) == 2, "one each way"
+    assert all("experts" in op.module for op in gone)
+    assert not any("mm" in op.name for op in gone)
+
+
+def test_a_product_that_adds_reads_and_writes_the_sum() -> None:
+    """Accumulators of experts with few tokens each are most of what such a product moves."""
+    plan = {"tp": 1, "dp": 1, "world": 1, "fsdp": "none", "global_batch": 2}
+    kept = {
+        dtype: _program(Software(fused_accumulation=True), reduce_dtype=dtype, **plan)
+        for dtype in ("float32", "bfloat16")
+    }
+    cluster = resolve_target("h100-sxm")
+    moved = {}
+    for dtype, program in kept.items():
+        costed = cost_program(program, cluster.device, calibration_for(cluster.device))
+        moved[dtype] = sum(
+            kernel.least_bytes
+            for item in costed.ops
+            if item.op.args.get(ADDED_TO)
+            for kernel in item.kernels
+        )
+    sums = sum(op.outputs[0].numel for op in kept["float32"].ops if op.args.get(ADDED_TO))
+    assert moved["float32"] - moved["bfloat16"] == pytest.approx((8 - 4) * sums)
 
 
 def test_hidden_communication_saves_no_more_than_it_took() -> None:

@@ -205,7 +205,7 @@ def _captured(job: Job, local_size: int, strict: bool) -> dict[int, StageBlocks]
         key = (held.first, held.last, experts)
         if key not in known:
             program = _capture_stage(job, stage, experts, world, strict, learnt)
-            program = as_software(program, job.software)
+            program = as_software(program, job.software, plan.reduce_dtype)
             if _sharing(job) != "in_turn":
                 program = gathers_first(program)
             _log.debug("stage %d: %d operators", stage, len(program.ops))

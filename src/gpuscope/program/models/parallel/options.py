@@ -158,6 +158,8 @@ class Software:
             computed again in the backward pass ("query", "down", "attention").
         attention_rows: rows of queries and keys that a device of few large cores takes in a step of
             attention; 0 for its usual.
+        fused_experts: an expert's activation, its gradient and their casts to float8 are part of
+            the grouped product before, as with Transformer Engine's fused grouped MLP.
     """
 
     attention: Attention = "flash"
@@ -181,6 +183,7 @@ class Software:
     sums_beside: bool = True
     kept: tuple[str, ...] = ()
     attention_rows: int = 0
+    fused_experts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

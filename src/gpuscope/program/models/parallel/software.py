@@ -1,6 +1,6 @@
 """What Megatron-LM and Transformer Engine make of a captured step that PyTorch's own code does not.
 
-Three habits, each a fact of the software's documentation or code, each a change of the captured
+Four habits, each a fact of the software's documentation or code, each a change of the captured
 program that leaves its operators where they are:
 
 - Tokens in the first dimension (Korthikanti et al. 2022): what tensor parallel ranks gather or
@@ -11,7 +11,13 @@ program that leaves its operators where they are:
   pass it runs beside the product for the weights. Both hold few multiprocessors, which are set
   aside (1 and 8 to 24; `megatron/bridge/training/comm_overlap.py`).
 - A gradient is added to that of the microbatches before inside of the product that makes it
-  (`gradient_accumulation_fusion`).
+  (`gradient_accumulation_fusion`): the product reads and writes the sum, in the dtype that
+  gradients are kept and summed in (`main_grad` in megatron/core/distributed/
+  param_and_grad_buffer.py; `wgrad_gemm_accum_fp32` and `wgrad_gemm_accum_fp16`).
+
+- The experts' activation and the cast of its result are part of the grouped product before it, and
+  in the backward pass so are the activation's gradient and its cast
+  (`NVTE_CUTEDSL_FUSED_GROUPED_MLP`, `use_transformer_engine_op_fuser`).
 
 What is not told: pieces of a product are less efficient than the whole, and the last piece of a
 reduce-scatter stays exposed. So the communication is hidden as well as it can be.
@@ -31,7 +37,7 @@ from gpuscope.program.models.parallel.exchange import (
 )
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.xla import as_compiled
-from gpuscope.program.types import Op, Program
+from gpuscope.program.types import ADDED_TO, Op, Program
 
 __all__ = ["OVERLAPPED", "as_software"]
 
@@ -50,6 +56,7 @@ _GATHER = "_c10d_functional::all_gather_into_tensor"
 _SCATTER = "_c10d_functional::reduce_scatter_tensor"
 _COPIES = frozenset({"aten::cat", "aten::clone", "aten::contiguous"})
 _CAST = "gpuscope::cast_transpose"
+_GROUPED = "aten::_scaled_grouped_mm"
 _BETWEEN = frozenset({*_COPIES, _CAST, "aten::ones", "aten::div", "aten::add_", "aten::sum"})
 """What may lie between a collective and its product: copies, casts with their factors, a share of
 the bias and its gradient, a sum of gradients."""
@@ -57,21 +64,25 @@ _AFTER = frozenset({*_BETWEEN, "aten::add"})
 """What may lie between a product and its collective: the bias of a float8 product, too."""
 
 
-def as_software(program: Program, software: Software) -> Program:
+def as_software(program: Program, software: Software, kept_in: str = "float32") -> Program:
     """The program as the software runs it; the same where it has none of these habits.
 
     Args:
         program: a rank's step, or a pipeline stage's with its marks. Groups are known by their
             labels; "tp" are the tensor parallel ranks.
         software: `tokens_first`, `tp_overlap`, `fused_accumulation`, `cast_once`, `send_once`,
-            `exchange_overlap`, `kept`, `sums_beside` and `attention_rows` are read.
+            `exchange_overlap`, `kept`, `sums_beside`, `attention_rows` and `fused_experts` are
+            read.
+        kept_in: dtype that gradients are added up in.
     """
     if software.cast_once:
         program = cast_once(program)
     ops = list(program.ops)
     as_compiled(ops, software)
+    if software.fused_experts:
+        _fuse_experts(ops)
     if software.fused_accumulation:
-        _fuse_accumulation(ops)
+        _fuse_accumulation(ops, kept_in)
     groups = {index for index, group in enumerate(program.groups) if group.label == "tp"}
     if groups and software.tokens_first:
         _drop_copies(ops, groups)
@@ -85,18 +96,40 @@ def as_software(program: Program, software: Software) -> Program:
     return replace(program, ops=tuple(ops))
 
 
-def _fuse_accumulation(ops: list[Op]) -> None:
+def _fuse_accumulation(ops: list[Op], kept_in: str) -> None:
     """A sum into a gradient that a product has just made is part of the product."""
-    makers: dict[int, Op] = {}
+    makers: dict[int, int] = {}
     for index, op in enumerate(ops):
         for spec in op.outputs:
             if not op.view:
-                makers[spec.storage] = op
+                makers[spec.storage] = index
         if op.phase != "backward" or op.name != "aten::add_" or len(op.inputs) != 2:
             continue
-        maker = makers.get(op.inputs[1].storage)
-        if maker is not None and maker.name in _PRODUCTS:
+        at = makers.get(op.inputs[1].storage)
+        if at is not None and ops[at].name in _PRODUCTS:
             ops[index] = replace(op, view=True)
+            ops[at] = replace(ops[at], args={**ops[at].args, ADDED_TO: kept_in})
+
+
+def _fuse_experts(ops: list[Op]) -> None:
+    """What lies between two grouped products of one module, and is cast for the second, is made
+    by the first: the activation or its gradient, and the cast."""
+    makers: dict[int, int] = {}
+    before: dict[str, int] = {}
+    for index, op in enumerate(ops):
+        if op.name == _CAST and not op.view:
+            maker = makers.get(op.inputs[0].storage)
+            first = before.get(op.module)
+            if maker is not None and first is not None and maker > first and ops[maker].region:
+                inside = [*range(first + 1, index)]
+                for at in inside:
+                    if ops[at].region == ops[maker].region and ops[at].module == op.module:
+                        ops[at] = replace(ops[at], view=True)
+                ops[index] = replace(op, view=True)
+        if op.name == _GROUPED:
+            before[op.module] = index
+        if not op.view:
+            makers.update((spec.storage, index) for spec in op.outputs)
 
 
 def _drop_copies(ops: list[Op], groups: set[int]) -> None:
