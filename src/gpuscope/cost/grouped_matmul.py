@@ -75,7 +75,7 @@ def grouped_mm(work: Work) -> tuple[Kernel, ...]:
         dtype=dtype,
         a_bytes=float(a.touched_bytes),
         b_bytes=float(b.touched_bytes),
-        c_bytes=float(written_item(work.op) * out.numel),
+        c_bytes=written_item(work.op) * out.numel,
         item_bytes=a.itemsize,
         out_bytes=written_item(work.op),
         extra_read_bytes=float(bias) + sum_read_bytes(work.op),

@@ -198,7 +198,7 @@ class Operand:
     hot: bool
 
 
-def written_item(op: Op) -> int:
+def written_item(op: Op) -> float:
     """Bytes of an element that a product writes: of its result, or of what it is added to."""
     out = op.outputs[0]
     kept_in = op.args.get(ADDED_TO)
