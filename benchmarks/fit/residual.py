@@ -42,10 +42,6 @@ ROUNDS = 120
 STEP = 10
 """Trees a kind at most, and the steps in which their number is tried."""
 
-BY_HAND = frozenset({"matmul"})
-"""Kinds without trees: `explain` and the lessons work their times out by hand, and say the same as
-a prediction does."""
-
 LEAST_GAIN = 0.05
 """A kind's mean error on unseen folds has to fall by this share of itself, and must not rise for
 the longer half of its calls, which set the pace of whole models."""
@@ -186,7 +182,7 @@ def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], F
         kind: chosen(
             errors[:, mains == kind], physical[mains == kind], data.measured_s[mains == kind]
         )
-        if kind not in residual._NOT_LEARNED | BY_HAND
+        if kind not in residual._NOT_LEARNED
         else 0
         for kind in sorted(set(mains.tolist()))
     }

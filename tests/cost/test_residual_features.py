@@ -94,3 +94,15 @@ def test_the_longest_kernel_speaks_for_all_and_times_add_up() -> None:
 def test_the_tail_is_the_empty_part_of_the_last_wave() -> None:
     kernel = Kernel("a", "matmul", 0, 1e-6, 1e-6, 1e-6, waves=1.25)
     assert told(Op(0, "aten::mm"), (), kernel)["tail"] == pytest.approx(0.375)
+
+
+def test_switches_of_a_program_are_not_looked_at() -> None:
+    """Where one changes the kernel, the kernel's dtype says so; elsewhere it changes nothing."""
+    h200 = device("h200")
+    op = Op(0, "aten::mm", inputs=(spec(8, 8), spec(8, 8)), outputs=(spec(8, 8),))
+    kernel = Kernel("k", "matmul", 0, 4e-6, 4e-6, 4e-6)
+    constants = Constants(Calibration(h200.id, None, "none"))
+    on = (("cudnn_benchmark", True), ("tf32_cudnn", True), ("tf32_matmul", True))
+    assert features(Work(op, h200, constants, on), (kernel,)) == features(
+        Work(op, h200, constants, ()), (kernel,)
+    )

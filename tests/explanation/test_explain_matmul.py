@@ -8,11 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpuscope as gs
+from gpuscope.cost.engine import cost_program
 from gpuscope.document.blocks import Bars, Explorer, HeatMap, Lines, Paragraph, Table
-from gpuscope.document.text import render
+from gpuscope.document.text import Text, render
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.explanation import matmul_figures
 from gpuscope.explanation.matmul import matmul, question
+from gpuscope.explanation.operators import learned
+from gpuscope.explanation.tiling import time_bars
+from gpuscope.program.types import Program
 
 
 @pytest.fixture(autouse=True)
@@ -200,3 +204,29 @@ def test_both_languages_tell_the_clock_that_the_power_limit_leaves() -> None:
     for text in (said, render(said, "zh")):
         assert "700 W" in text
         assert "GHz" in text
+
+
+def test_the_time_is_that_of_a_prediction_and_its_parts_add_up_to_it() -> None:
+    """What was learned of the device stretches every loss; work at the peak takes what it takes."""
+    asked = question("bf16", "h200")
+    for m, n, k in ((1000, 1000, 1000), (4096, 4096, 4096), (257, 511, 1023)):
+        found, alone = asked.tiled(m, n, k), asked.work(m, n, k)
+        program = Program("one", (asked.op(m, n, k),), settings=dict(asked.dtype.settings))
+        predicted = cost_program(program, asked.on.device, asked.on.calibration)
+        predicted_s = sum(kernel.duration_s for op in predicted.ops for kernel in op.kernels)
+        assert found.duration_s == pytest.approx(predicted_s, rel=1e-6)
+        assert found.learned == pytest.approx(learned(alone))
+        assert found.parts.total_s == pytest.approx(found.main_s, rel=1e-6)
+        assert found.parts.peak_s == pytest.approx(found.flops / found.peak_flops_per_s, rel=1e-6)
+        bars = time_bars(found, Text("t")).bars
+        assert sum(bar.parts[0].value for bar in bars) == pytest.approx(found.duration_s, rel=2e-3)
+
+
+def test_stretched_parts_never_get_below_nothing() -> None:
+    found = question("bf16", "h200").tiled(512, 512, 512)
+    parts = found.parts
+    for factor in (0.2, 0.7, 1.0, 2.0):
+        stretched = parts.stretched(factor)
+        assert stretched.peak_s == parts.peak_s
+        assert stretched.feed_s >= 0
+        assert stretched.total_s == pytest.approx(max(factor * parts.total_s, parts.peak_s))

@@ -22,7 +22,6 @@ _LEAST_SHARE = 2.0**-10
 
 _LIMITERS = ("compute", "tensor_core", "memory", "l2", "issue", "latency", "launch")
 _DTYPES = ("float32", "float16", "bfloat16", "tf32", "float8_e4m3fn", "int64")
-_SWITCHES = ("cudnn_benchmark", "tf32_matmul", "tf32_cudnn")
 _FLAGS = (
     "is_causal",
     "transposed",
@@ -78,7 +77,6 @@ NAMES: tuple[str, ...] = (
     "hot",
     "dim_from_end",
     "outputs_asked",
-    *(f"switch.{name}" for name in _SWITCHES),
     *(f"flag.{name}" for name in _FLAGS),
     *(f"number.{name}" for name in _NUMBERS),
 )
@@ -184,7 +182,6 @@ def _of_arguments(work: Work) -> tuple[float, ...]:
     return (
         _dim_from_end(work),
         float(asked),
-        *(float(work.setting(name)) for name in _SWITCHES),
         *(float(args.get(name) is True) for name in _FLAGS),
         *(_log(_largest(args.get(name))) for name in _NUMBERS),
     )

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuscope.cost.registry import model_for
 from gpuscope.cost.types import Kernel
 from gpuscope.document.blocks import Axis, Block, Lines, Mark, Series
 from gpuscope.document.quantities import Number, Percent
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError
-from gpuscope.explanation.operators import Target, work_on
+from gpuscope.explanation.operators import Target, kernels_of, work_on
 from gpuscope.program.types import Op, TensorSpec
 
 KINDS = frozenset({"pointwise", "copy", "reduction", "normalization", "gather", "random", "other"})
@@ -74,16 +73,13 @@ def _scaled(spec: TensorSpec, lead: int, rows: int) -> TensorSpec:
 
 def _kernel_at(op: Op, kernel: Kernel, on: Target, lead: int, rows: int) -> Kernel | None:
     """The same kernel of the operator with another number of rows; None if it becomes another."""
-    model = model_for(op.name)
-    if model is None:
-        return None
     scaled = replace(
         op,
         inputs=tuple(_scaled(spec, lead, rows) for spec in op.inputs),
         outputs=tuple(_scaled(spec, lead, rows) for spec in op.outputs),
     )
     try:
-        made = model(work_on(scaled, on))
+        made = kernels_of(work_on(scaled, on))
     except (GpuscopeError, ValueError, IndexError, ZeroDivisionError, TypeError):
         return None  # a model was not made for this shape: no point there
     same = [each for each in made if each.name == kernel.name]
