@@ -1,17 +1,52 @@
-"""Convolution kernels without matrix units: depthwise ones, and those that only move bytes."""
+"""Depthwise convolutions, and kernels of convolutions that only move bytes.
+
+A depthwise convolution has too little arithmetic a byte for matrix units: one channel at a time, on
+the vector lanes. Which kernel runs is read off PyTorch's source and off recorded names (H200, cuDNN
+9.19). Channels first it is ATen's own, but for float16 where cuDNN has one that tiles in shared
+memory; channels last it is cuDNN's. What each takes is in `depthwise_forms`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
 
 from gpuscope.cost.conv_shape import ConvShape, Pass
+from gpuscope.cost.depthwise_forms import (
+    HOT_SHARE,
+    SUM_S,
+    Form,
+    WeightForm,
+    direct_weight_s,
+    inside,
+    native_weight_s,
+    rows_weight_s,
+    seconds,
+    slices_of,
+)
 from gpuscope.cost.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel, Limiter
-from gpuscope.program.types import TensorSpec
+from gpuscope.program.types import Op, TensorSpec
 
 _SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgrad"}
+
+_FLOPS_A_CLOCK = 256.0
+"""Of a multiprocessor whose clocks the constants count: 128 lanes of a multiply-add."""
+
+_CLOCK_HZ = 1.5e9
+"""Where a device states none."""
+
+_TILED_CHANNELS = 32
+_TILED_WIDTH = 7
+_MANY_CHANNELS, _WIDE_CHANNELS, _WIDE = 512, 256, 28
+"""From `check_cudnn_depthwise_workload_with_filter` (ATen/native/Convolution.cpp)."""
+
+_TILING_POSITIONS = 784
+"""From here on float32's weight gradient has a kernel that tiles channels-last data (28 x 28: read
+off 15 recorded calls); smaller ones run cuDNN's direct kernel for groups."""
+
+_TILING_TAPS = 25
+"""Largest filter of that kernel: beyond, one of grouped products takes as long as the direct one."""
 
 
 def stream(
@@ -60,35 +95,19 @@ def depthwise(
     second: TensorSpec,
     out: TensorSpec,
 ) -> Kernel:
-    """One channel at a time on the vector lanes.
-
-    Time goes with the multiply-adds, plus a fixed effort for each output value (index
-    arithmetic). The weight gradient, channels first, has a block for each weight instead.
-    """
-    layout = "nhwc" if shape.channels_last else "nchw"
-    key = f"convolution.depthwise.{which}.{layout}"
+    """One channel at a time on the vector lanes."""
+    floor_s, rest_s, compute_s = _parts(work, shape, which, first, second, out)
+    moved = first.nbytes + second.nbytes
     kernel = stream(
         work,
         f"conv_depthwise_{_SHORT[which]}",
-        first.nbytes + second.nbytes,
+        moved,
         out.nbytes,
         first.dtype,
         max(first.numel, out.numel),
-        key,
     )
-    tiled = _tiled_cycles(work, shape, which, first)
-    if tiled and work.device.clock_hz is not None:
-        compute = out.numel * tiled / (work.units * work.device.clock_hz)
-    elif which == "weight_gradient" and layout == "nchw" and work.device.clock_hz is not None:
-        compute = _weight_gradient_s(work, shape, out, work.device.clock_hz)
-    else:
-        lanes, _ = rate_and_unit(work.device, "float32")
-        share = work.constants.value(f"{key}.efficiency")
-        effort = work.constants.value(f"{key}.multiplies_per_output") * out.numel
-        compute = (shape.flops + 2.0 * effort) / (lanes * share)
-    floor = kernel.duration_s - kernel.memory_s
-    duration = floor + max(compute, kernel.memory_s)
-    limiter: Limiter = "compute" if compute > kernel.memory_s else kernel.limiter
+    duration = floor_s + rest_s
+    limiter: Limiter = "memory" if kernel.memory_s > compute_s else "compute"
     spread = work.constants.spread(f"convolution.depthwise.{which}.scale")
     return replace(
         kernel,
@@ -96,37 +115,156 @@ def depthwise(
         low_s=duration / (1 + spread),
         high_s=duration * (1 + spread),
         flops=shape.flops,
-        compute_s=compute,
-        limiter=limiter,
+        compute_s=compute_s,
+        memory_s=min(kernel.memory_s, rest_s),
+        limiter=limiter if rest_s > floor_s / 2 else "latency",
         kind="convolution",
     )
 
 
-def _tiled_cycles(work: Work, shape: ConvShape, which: Pass, first: TensorSpec) -> float:
-    """Clocks a result where cuDNN has a kernel that tiles in shared memory; 0 elsewhere.
+def by_cudnn(op: Op, shape: ConvShape, dtype: str) -> bool:
+    """Whether a depthwise convolution is cuDNN's: channels last, and some of float16."""
+    if shape.channels_last:
+        return True
+    if dtype != "float16" or shape.channels_in < _TILED_CHANNELS:
+        return False
+    x, weight = _images(op)
+    stride = _of(op, "stride", 1, len(x.shape) - 2)
+    if set(_of(op, "dilation", 1, len(x.shape) - 2)) != {1} or len(x.shape) > 4:
+        return False
+    if len(x.shape) == 3 or x.shape[2] == 1:
+        return stride[-1] == 1
+    window, width = weight.shape[2:], x.shape[3]
+    if window not in ((1, 1), (3, 3), (5, 5)) or width < _TILED_WIDTH or stride[0] != stride[1]:
+        return False
+    if stride[0] == 1 or stride[0] == 2 and x.shape[0] == 1 and window != (1, 1):
+        return True
+    many = x.shape[1] >= _MANY_CHANNELS or (x.shape[1] >= _WIDE_CHANNELS and width >= _WIDE)
+    return stride[0] == 2 and window != (1, 1) and many
 
-    float16, channels first, 3 x 3 or 5 x 5, no stride (PyTorch's `use_cudnn_depthwise`).
-    """
-    if which == "weight_gradient" or shape.channels_last or first.dtype != "float16":
-        return 0.0
-    if shape.taps not in (9, 25) or shape.strides != 1 or shape.channels_in < 32:
-        return 0.0
-    if work.device.vendor != "NVIDIA":
-        return 0.0
+
+def _parts(
+    work: Work,
+    shape: ConvShape,
+    which: Pass,
+    first: TensorSpec,
+    second: TensorSpec,
+    out: TensorSpec,
+) -> tuple[float, float, float]:
+    """Floor, the rest of the duration, and its arithmetic alone."""
+    device = work.device
+    lanes, _ = rate_and_unit(device, "float32")
+    clock_s = 1.0 / (device.clock_hz or _CLOCK_HZ)
+    cycle_s = _FLOPS_A_CLOCK / lanes
+    moved = float(first.nbytes + second.nbytes + out.nbytes)
+    near = bool(work.hot) and work.hot[0] and moved < work.l2_bytes / 2
+    memory_s = moved * (HOT_SHARE if near else 1.0) / work.bandwidth
+    cudnn = device.vendor == "NVIDIA" and by_cudnn(work.op, shape, first.dtype)
+    way = "nhwc" if shape.channels_last else "tiled" if cudnn else "native"
+    if which == "weight_gradient":
+        return _weight_gradient(work, shape, way, out, memory_s, cycle_s, clock_s)
+    form = _form(work, _name(work.op, shape, which, way, first))
+    results = float(out.numel)
+    taps = _taps(work.op, shape, which)
+    rest_s, compute_s = seconds(form, results, taps, memory_s, cycle_s, clock_s)
+    return form.floor_s, rest_s, compute_s
+
+
+def _weight_gradient(
+    work: Work,
+    shape: ConvShape,
+    way: str,
+    out: TensorSpec,
+    memory_s: float,
+    cycle_s: float,
+    clock_s: float,
+) -> tuple[float, float, float]:
+    """Floor, the rest, and the arithmetic of a weight gradient."""
     get = work.constants.value
-    value = get("convolution.depthwise.tiled.cycles")
-    return value + shape.taps * get("convolution.depthwise.tiled.tap_cycles")
+    key = "convolution.depthwise"
+    sizes = shape.images, shape.positions_out
+    if way == "native":
+        names = ("floor_s", "step_cycles", "chain_cycles", "begin_cycles")
+        own = WeightForm(*(get(f"{key}.native.weight_gradient.{n}") for n in names))
+        took = native_weight_s(own, *sizes, out.numel, work.units, clock_s)
+        return own.floor_s, max(took, memory_s), took
+    half = _images(work.op)[0].itemsize <= 2
+    if way == "nhwc" and half:
+        form = _form(work, "nhwc.weight_gradient.half")
+        rest_s = rows_weight_s(
+            form,
+            shape.images,
+            shape.channels_in,
+            shape.positions_out,
+            shape.taps,
+            memory_s,
+            cycle_s,
+            clock_s,
+        )
+        summed = SUM_S * slices_of(shape.images, shape.channels_in) + get(f"{key}.sum_floor_s")
+        return form.floor_s, rest_s + summed, rest_s
+    small = shape.positions_out < _TILING_POSITIONS or shape.taps > _TILING_TAPS
+    floor_s = get(f"{key}.tiling.floor_s")
+    if way == "nhwc" and small:
+        steps = (get(f"{key}.nhwc.weight_gradient.direct.{n}") for n in ("chain_s", "step_s"))
+        took = direct_weight_s(*sizes, out.numel, work.units, *steps)
+        return get("convolution.stream.floor_s"), max(took, memory_s), took
+    read = shape.images * shape.channels_in * max(shape.positions_in, shape.positions_out)
+    rate = get(f"{key}.tiling.tap_cycles") / (2.0 if shape.strides > 1 else 1.0)
+    took = read * shape.taps * rate * cycle_s
+    return floor_s, took + memory_s, took
 
 
-def _weight_gradient_s(work: Work, shape: ConvShape, out: TensorSpec, clock_hz: float) -> float:
-    """PyTorch's own kernel: one block a weight walks over all images and positions.
+def _form(work: Work, name: str) -> Form:
+    get = work.constants.value
+    names = ("floor_s", "cycles", "tap_cycles", "chain_cycles", "bandwidth_efficiency")
+    return Form(*(get(f"convolution.depthwise.{name}.{n}") for n in names))
 
-    A few blocks fit on a multiprocessor; each needs so many clocks for a multiply-add, and some
-    to begin each image.
-    """
-    key = "convolution.depthwise.weight_gradient.nchw"
-    blocks = work.constants.value(f"{key}.blocks_per_unit") * work.units
-    multiply = work.constants.value(f"{key}.clocks_per_multiply")
-    begin = work.constants.value(f"{key}.clocks_per_image")
-    clocks = shape.images * (shape.positions_out * multiply + begin)
-    return ceil(out.numel / blocks) * clocks / clock_hz
+
+def _name(op: Op, shape: ConvShape, which: Pass, way: str, first: TensorSpec) -> str:
+    """The form of a forward pass or data gradient."""
+    if way == "tiled":
+        return "tiled"
+    window = _images(op)[1].shape[2:]
+    side = window[0] if len(window) == 2 and window[0] == window[1] else 0
+    strided = ".strided" if which == "data_gradient" and shape.strides > 1 else ""
+    if way == "native":
+        return f"native.{which}.{side if side in (3, 5) else 'any'}{strided}"
+    own = "3" if side == 3 else "any"
+    if own == "any":
+        strided = ""
+    return f"nhwc.{which}.{own}{strided}.{'half' if first.itemsize <= 2 else 'single'}"
+
+
+def _taps(op: Op, shape: ConvShape, which: Pass) -> float:
+    """Taps of a result: those inside the image; a strided gradient asks all of them."""
+    if which == "data_gradient" and shape.strides > 1:
+        return float(shape.taps)
+    x, weight = _images(op)
+    n = len(x.shape) - 2
+    stride, padding, dilation = (
+        _of(op, name, default, n)
+        for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))
+    )
+    out = [
+        max(1, (a + 2 * p - d * (k - 1) - 1) // s + 1)
+        for a, k, s, p, d in zip(
+            x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
+        )
+    ]
+    if op.args.get("transposed"):
+        return float(shape.taps)
+    return inside(x.shape[2:], out, weight.shape[2:], stride, padding, dilation)
+
+
+def _images(op: Op) -> tuple[TensorSpec, TensorSpec]:
+    """Input and weight of a convolution or of its gradients."""
+    backward = "backward" in op.name
+    return (op.inputs[1], op.inputs[2]) if backward else (op.inputs[0], op.inputs[1])
+
+
+def _of(op: Op, name: str, default: int, dims: int) -> tuple[int, ...]:
+    value = op.args.get(name)
+    found = [v for v in value if isinstance(v, int)] if isinstance(value, (tuple, list)) else []
+    found = found or [value if isinstance(value, int) else default]
+    return tuple(found * dims if len(found) == 1 else found)[:dims]

@@ -29,7 +29,7 @@ class ConvShape:
         taps: filter positions (3 x 3 is 9).
         groups: channel groups.
         strides: product of the strides of all dimensions.
-        channels_last: activations are stored NHWC.
+        channels_last: it runs on channels-last data.
     """
 
     images: int
@@ -101,8 +101,30 @@ def conv_shape(op: Op, x: TensorSpec, weight: TensorSpec, y: TensorSpec) -> Conv
         taps=prod(weight.shape[2:]),
         groups=groups,
         strides=prod(_integers(op.args.get("stride", ()))),
-        channels_last=x.is_channels_last or weight.is_channels_last,
+        channels_last=lies_channels_last(x) or lies_channels_last(weight),
     )
+
+
+def channels_innermost(spec: TensorSpec) -> tuple[int, ...]:
+    """Dimensions from the innermost out where channels lie last."""
+    return (1, *range(len(spec.shape) - 1, 1, -1), 0)
+
+
+def lies_channels_last(spec: TensorSpec) -> bool:
+    """Whether the strides of a 4-D or 5-D tensor rise from channels over pixels to images.
+
+    As `suggest_memory_format` of ATen has it: a slice of channels-last data does, a tensor of one
+    channel and one pixel does not.
+    """
+    if len(spec.shape) not in (4, 5) or spec.stride[1] == 0:
+        return False
+    least = 0
+    for dim in channels_innermost(spec):
+        stride = spec.stride[dim]
+        if spec.shape[dim] == 0 or stride < least or (dim == 0 and least == spec.stride[1]):
+            return False
+        least = stride * max(spec.shape[dim], 1)
+    return True
 
 
 def _integer(value: object) -> int:

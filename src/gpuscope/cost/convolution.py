@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
-from gpuscope.cost.conv_depthwise import depthwise, stream
+from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, stream
 from gpuscope.cost.conv_groups import alone, one_by_one, part
+from gpuscope.cost.conv_layout import made_dense
 from gpuscope.cost.conv_padding import padding, rounded, spread_groups, stepped
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
@@ -57,9 +58,10 @@ def convolution(work: Work) -> tuple[Kernel, ...]:
         return ()
     shape = conv_shape(work.op, x, weight, y)
     which: Pass = "data_gradient" if work.op.args.get("transposed") else "forward"
-    kernels = _pass(work, shape, which, _operand(work, 0), _operand(work, 1), y)
+    kernels = made_dense(work, shape.channels_last, (0, 1))
+    kernels += _pass(work, shape, which, _operand(work, 0), _operand(work, 1), y)
     biased = len(work.op.inputs) > 2 and len(work.op.inputs[2].shape) == 1
-    if biased and not shape.depthwise:
+    if biased and not (shape.depthwise and not by_cudnn(work.op, shape, x.dtype)):
         kernels.append(add_bias(work, y))
     return tuple(kernels)
 
@@ -71,7 +73,8 @@ def convolution_backward(work: Work) -> tuple[Kernel, ...]:
     wants_x, wants_weight, wants_bias = _mask(work)
     shape = conv_shape(work.op, x, weight, grad)
     transposed = bool(work.op.args.get("transposed"))
-    kernels: list[Kernel] = []
+    read = (0,) * (wants_x or wants_weight) + (1,) * wants_weight + (2,) * wants_x
+    kernels = made_dense(work, shape.channels_last, read)
     if wants_x:
         which: Pass = "forward" if transposed else "data_gradient"
         kernels += _pass(work, shape, which, _operand(work, 0), _operand(work, 2), x)
@@ -100,7 +103,12 @@ def _pass(
 ) -> list[Kernel]:
     """Kernels of one pass, conversions included."""
     if shape.depthwise:
-        return [depthwise(work, shape, which, first.spec, second.spec, out)]
+        kernel = depthwise(work, shape, which, first.spec, second.spec, out)
+        tiled = which == "weight_gradient" and not shape.channels_last
+        if not tiled or not by_cudnn(work.op, shape, first.spec.dtype):
+            return [kernel]
+        before, after = _conversions(work, first, second, out)
+        return [*before, kernel, *after]
     if one_by_one(work, shape, which, compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)):
         filters = (False, which != "weight_gradient", which == "weight_gradient")
         a, b, c = (
@@ -202,10 +210,11 @@ def _is_plain_product(shape: ConvShape, which: Pass, activation: TensorSpec) -> 
     """Whether a 1x1 filter lets an ordinary product work on the data as they lie.
 
     Channels-first, positions are the dense dimension; their bytes must suit the kernels' copies.
+    One pixel an image leaves the channels dense whatever the order.
     """
     if shape.taps != 1 or shape.strides != 1 or shape.groups != 1:
         return False
-    if shape.channels_last:
+    if shape.channels_last or shape.positions_in == 1:
         return True
     least = 16 if which == "weight_gradient" else 4
     return shape.positions_in * activation.itemsize % least == 0
@@ -287,7 +296,7 @@ def _plain_product(
     channels = (shape.channels_in, shape.channels_out)
     rows, depth = channels[::-1] if which == "forward" else channels
     partial = 0.0
-    if shape.channels_last:
+    if shape.channels_last or shape.positions_in == 1:
         m, n, k = shape.product(which)
         # Rows of both tensors, and of the weights, must suit the copies: the odder one decides.
         batch, layout, dense = 1, _LAYOUT[which], gcd(*channels)

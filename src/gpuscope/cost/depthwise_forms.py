@@ -1,0 +1,189 @@
+"""What kernels for depthwise convolutions take: formulas with constants of their own.
+
+Most are
+
+    floor + the longest of arithmetic, memory and one thread's chain of taps
+
+where arithmetic is so many clocks of a multiprocessor for each result and for each tap that falls
+inside the image, and a chain is that of a thread that walks the taps of one result one after the
+other (what counts where few blocks run). Kernels written for 3 x 3 and 5 x 5 filters unroll that
+walk and have constants of their own. Fitted to recorded kernels by `benchmarks/fit/depthwise.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+_SHARP = 3.0
+"""Power of the norm that joins arithmetic, memory and chain: they overlap, but for the edges."""
+
+HOT_SHARE = 0.6
+"""What bytes cost that are in the L2, of what memory's would."""
+
+_WARP = 32
+_MOST_THREADS = 256
+"""Of a block of ATen's weight gradient (`getGradParamsNumThreads` in DepthwiseConv2d.cu)."""
+
+_THREADS_A_UNIT = 2048
+_MOST_BLOCKS = 32
+
+_SLICE_CHANNELS = 32
+_MOST_SLICES = 8
+_ENOUGH_BLOCKS = 400
+"""cuDNN's weight gradient, channels last: a block has 32 channels of one image, or of a slice of its
+rows until there are so many blocks."""
+
+_DIRECT_WEIGHTS = 8
+"""Weights of a block of cuDNN's direct kernel for grouped weight gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Constants of one kernel.
+
+    Attributes:
+        floor_s: the shortest.
+        cycles, tap_cycles: of a multiprocessor for each result, and for each tap of it.
+        chain_cycles: a thread's for each tap.
+        bandwidth_efficiency: of memory's bandwidth.
+    """
+
+    floor_s: float
+    cycles: float
+    tap_cycles: float
+    chain_cycles: float
+    bandwidth_efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class WeightForm:
+    """Constants of ATen's weight gradient.
+
+    Attributes:
+        floor_s: the shortest.
+        step_cycles: a multiprocessor's for a step of a warp.
+        chain_cycles: that a warp waits for a step.
+        begin_cycles: that a block takes beside its steps.
+    """
+
+    floor_s: float
+    step_cycles: float
+    chain_cycles: float
+    begin_cycles: float
+
+
+def seconds(
+    form: Form, results: float, taps: float, memory_s: float, cycle_s: float, clock_s: float
+) -> tuple[float, float]:
+    """Duration less floor, and its arithmetic alone, without memory.
+
+    Args:
+        form: constants.
+        results: values that are computed.
+        taps: of each, those inside the image.
+        memory_s: bytes that are moved over the peak bandwidth.
+        cycle_s: one clock over the number of multiprocessors.
+        clock_s: one clock.
+    """
+    work = results * (form.cycles + form.tap_cycles * taps) * cycle_s
+    compute = _joined(work, taps * form.chain_cycles * clock_s)
+    return _joined(compute, memory_s / form.bandwidth_efficiency), compute
+
+
+def _joined(*parts: float) -> float:
+    return float(sum(part**_SHARP for part in parts) ** (1 / _SHARP))
+
+
+def native_weight_s(
+    form: WeightForm, images: int, positions: int, weights: int, units: int, clock_s: float
+) -> float:
+    """ATen's weight gradient, less its floor: a block a weight, a warp an image at a time.
+
+    Args:
+        form: constants.
+        images, positions: of the result's gradient.
+        weights: numbers of the filters' gradient.
+        units: multiprocessors.
+        clock_s: one clock.
+    """
+    warps = min(images, _MOST_THREADS // _WARP)
+    steps = ceil(images / warps) * ceil(positions / _WARP)
+    resident = min(_THREADS_A_UNIT // (warps * _WARP), _MOST_BLOCKS)
+    issue = ceil(weights / units) * (warps * steps * form.step_cycles) * clock_s
+    wait = ceil(weights / (units * resident)) * (steps * form.chain_cycles + form.begin_cycles)
+    return _joined(issue, wait * clock_s)
+
+
+def rows_weight_s(
+    form: Form,
+    images: int,
+    channels: int,
+    positions: int,
+    taps: int,
+    memory_s: float,
+    cycle_s: float,
+    clock_s: float,
+) -> float:
+    """cuDNN's weight gradient on 2-byte channels-last data, less its floor and its sum of slices.
+
+    Args:
+        form: constants; its chain is that of a block for each position and tap.
+        images, channels, positions: of the result's gradient.
+        taps: of a filter.
+        memory_s, cycle_s, clock_s: as `seconds` takes them.
+    """
+    slices = slices_of(images, channels) / images
+    work = images * channels * positions * (form.cycles + form.tap_cycles * taps) * cycle_s
+    chain = ceil(positions / slices) * form.chain_cycles * (1 + taps / 30) * clock_s
+    return _joined(work, chain, memory_s / form.bandwidth_efficiency)
+
+
+def slices_of(images: int, channels: int) -> int:
+    """Partial results that `rows_weight_s` leaves to be added up."""
+    blocks = ceil(channels / _SLICE_CHANNELS) * images
+    return images * min(max(_ENOUGH_BLOCKS // blocks, 1), _MOST_SLICES)
+
+
+SUM_S = 2.5e-8
+"""A partial result of the kernel that adds slices and images up (`wgrad2d_c1_k1_nhwc_reduce`: 1.7 µs
+for 32 of them, 16 µs for 423)."""
+
+
+def direct_weight_s(
+    images: int, positions: int, weights: int, units: int, chain_s: float, step_s: float
+) -> float:
+    """cuDNN's direct kernel for grouped weight gradients: a few weights a block walk all positions.
+
+    Args:
+        images, positions: of the result's gradient.
+        weights: numbers of the filters' gradient.
+        units: multiprocessors.
+        chain_s: a step of a block alone.
+        step_s: a step for each block on a multiprocessor.
+    """
+    blocks = ceil(weights / _DIRECT_WEIGHTS)
+    return images * positions * (chain_s + step_s * blocks / units)
+
+
+def inside(
+    sizes_in: Sequence[int],
+    sizes_out: Sequence[int],
+    window: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> float:
+    """Taps of a result that fall inside the image, in the mean; sizes by dimension."""
+    taps = 1.0
+    for n, m, k, s, p, d in zip(
+        sizes_in, sizes_out, window, stride, padding, dilation, strict=True
+    ):
+        hits = 0
+        for tap in range(k):
+            first = max(0, ceil((p - tap * d) / s))
+            last = min(m - 1, (n - 1 + p - tap * d) // s)
+            hits += max(0, last - first + 1)
+        taps *= hits / max(m, 1)
+    return taps
