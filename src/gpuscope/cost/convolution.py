@@ -149,14 +149,19 @@ def _product(
     """The product that a pass is, and whether its tensors are converted for it first."""
     dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
     matrix = rate_and_unit(work.device, dtype)[1] == "matrix"
-    if matrix and _is_plain_product(shape, which, first.spec):
-        return _plain_product(work, shape, which, dtype, first, second, out), False
     turned = matrix and not shape.channels_last and work.device.vendor == "NVIDIA"
+    if matrix and _may_be_plain(shape):
+        plain = _plain_product(work, shape, which, dtype, first, second, out)
+        if not turned or _is_whole(shape, which, first.spec):
+            return plain, False
+        made = _implicit(work, shape, which, dtype, first, second, out, turned)
+        if _seconds(plain) < _seconds(made) + _moved_s(work, first, second, out):
+            return plain, False
+        return made, True
     made = _implicit(work, shape, which, dtype, first, second, out, turned)
     if turned and which == "forward" and _read_as_it_lies(shape, dtype, first.spec):
         direct = _implicit(work, shape, which, "float32", first, second, out)
-        moved = (kernel for part in _conversions(work, first, second, out) for kernel in part)
-        if _seconds(direct) < _seconds(made) + sum(kernel.duration_s for kernel in moved):
+        if _seconds(direct) < _seconds(made) + _moved_s(work, first, second, out):
             return direct, False
     return made, turned
 
@@ -206,18 +211,26 @@ def products(work: Work) -> tuple[tuple[ConvProduct, TensorSpec], ...]:
     )
 
 
-def _is_plain_product(shape: ConvShape, which: Pass, activation: TensorSpec) -> bool:
-    """Whether a 1x1 filter lets an ordinary product work on the data as they lie.
+def _moved_s(work: Work, first: Operand, second: Operand, out: TensorSpec) -> float:
+    """Time of the conversions around a product."""
+    return sum(k.duration_s for part in _conversions(work, first, second, out) for k in part)
 
-    Channels-first, positions are the dense dimension; their bytes must suit the kernels' copies.
-    One pixel an image leaves the channels dense whatever the order.
+
+def _may_be_plain(shape: ConvShape) -> bool:
+    """Whether a 1x1 filter lets an ordinary product work on the data as they lie."""
+    return shape.taps == 1 and shape.strides == 1 and shape.groups == 1
+
+
+def _is_whole(shape: ConvShape, which: Pass, activation: TensorSpec) -> bool:
+    """Whether that product suits the kernels' copies of 16 bytes.
+
+    Channels first, positions are the dense dimension; one pixel an image leaves the channels dense
+    whatever the order. Else kernels of earlier generations do it, or it is converted: whichever
+    is quicker, as far as 40 recorded passes tell.
     """
-    if shape.taps != 1 or shape.strides != 1 or shape.groups != 1:
-        return False
     if shape.channels_last or shape.positions_in == 1:
         return True
-    least = 16 if which == "weight_gradient" else 4
-    return shape.positions_in * activation.itemsize % least == 0
+    return shape.positions_in * activation.itemsize % 16 == 0
 
 
 @dataclass(frozen=True, slots=True)
