@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine
+from gpuscope.cost.elementwise import dependent_loads, iteration, offset_s
 from gpuscope.cost.reduction import memset_kernel, reduce_kernels, reduce_plan
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
@@ -20,6 +22,8 @@ def add_bias(work: Work, y: TensorSpec) -> Kernel:
     size = float(y.nbytes)
     near = 2 * size <= machine(work).l2_bytes
     cycles = work.constants.value("convolution.bias.cycles")
+    steps = (0, 1, *(0 for _ in y.shape[2:]))
+    plan = iteration((y, replace(y, stride=steps, storage=-1)), y)
     return kernel(
         work,
         Launch(
@@ -31,6 +35,9 @@ def add_bias(work: Work, y: TensorSpec) -> Kernel:
             items=y.numel,
             cycles=cycles,
             grid=max(1, ceil(y.numel / 512)),
+            streaming=True,
+            chain_s=offset_s(work, plan),
+            loads=dependent_loads(work, plan),
             dtype=y.dtype,
             family="convolution.bias",
         ),

@@ -189,29 +189,27 @@ def _weight_gradient(
         took = native_weight_s(own, *sizes, out.numel, work.units, clock_s)
         return own.floor_s, max(took, memory_s), took
     half = _images(work.op)[0].itemsize <= 2
+    shared_s = shape.images * (get(f"{key}.shared.image_s") + sizes[1] * get(f"{key}.shared.step_s"))
     if way == "nhwc" and half:
         form = _form(work, "nhwc.weight_gradient.half")
+        taps = shape.taps
         rest_s = rows_weight_s(
-            form,
-            shape.images,
-            shape.channels_in,
-            shape.positions_out,
-            shape.taps,
-            memory_s,
-            cycle_s,
-            clock_s,
+            form, sizes[0], shape.channels_in, sizes[1], taps, memory_s, cycle_s, clock_s
         )
         summed = SUM_S * slices_of(shape.images, shape.channels_in) + get(f"{key}.sum_floor_s")
+        if shared_s < form.floor_s + rest_s + summed:
+            return get("convolution.stream.floor_s"), max(shared_s, memory_s), shared_s
         return form.floor_s, rest_s + summed, rest_s
-    small = shape.positions_out < _TILING_POSITIONS or shape.taps > _TILING_TAPS
-    floor_s = get(f"{key}.tiling.floor_s")
-    if way == "nhwc" and small:
+    if way == "nhwc" and (shape.positions_out < _TILING_POSITIONS or shape.taps > _TILING_TAPS):
         steps = (get(f"{key}.nhwc.weight_gradient.direct.{n}") for n in ("chain_s", "step_s"))
         took = direct_weight_s(*sizes, out.numel, work.units, *steps)
         return get("convolution.stream.floor_s"), max(took, memory_s), took
     read = shape.images * shape.channels_in * max(shape.positions_in, shape.positions_out)
     rate = get(f"{key}.tiling.tap_cycles") / (2.0 if shape.strides > 1 else 1.0)
     took = read * shape.taps * rate * cycle_s
+    floor_s = get(f"{key}.tiling.floor_s")
+    if way == "tiled" and shared_s < floor_s + took + memory_s:
+        return get("convolution.stream.floor_s"), max(shared_s, memory_s), shared_s
     return floor_s, took + memory_s, took
 
 
@@ -229,7 +227,8 @@ def _name(op: Op, shape: ConvShape, which: Pass, way: str, first: TensorSpec) ->
     side = window[0] if len(window) == 2 and window[0] == window[1] else 0
     strided = ".strided" if which == "data_gradient" and shape.strides > 1 else ""
     if way == "native":
-        return f"native.{which}.{side if side in (3, 5) else 'any'}{strided}"
+        own = {1: "3", 3: "3", 5: "5"}.get(side, "any")
+        return f"native.{which}.{own}{strided}"
     own = "3" if side == 3 else "any"
     if own == "any":
         strided = ""
