@@ -124,7 +124,8 @@ def _pass(
         if made.padded:
             kernels = [*padding(work, shape, (first.spec, second.spec, out)), *kernels]
         if made.padded and shape.groups > 1:
-            kernels = [*spread_groups(work, shape, (first.spec, second.spec, out)), *kernels]
+            specs = first.spec, second.spec, out
+            kernels = [*spread_groups(work, shape, which, specs), *kernels]
         return kernels
     before, after = _conversions(work, first, second, out)
     return [*before, *kernels, *after]
