@@ -1,5 +1,7 @@
 """Fit the convolution model to recorded kernel durations; print residuals, write the TOML.
 
+Depthwise convolutions have constants of their own (`depthwise.py`); here they are only judged.
+
 python benchmarks/fit/convolution.py [--write FILE.toml]
 """
 
@@ -46,13 +48,6 @@ STREAM = {
     "convolution.stream.floor_s": 1.6e-6,
     "convolution.convert.elements_per_clock_per_unit": 2.3,
 }
-DEPTHWISE = {
-    "efficiency": 0.1,
-    "floor_s": 2e-6,
-    "bandwidth_efficiency": 0.6,
-    "multiplies_per_output": 8.0,
-}
-DEPTHWISE_WEIGHT = {"clocks_per_multiply": 1.33, "clocks_per_image": 200.0}
 
 
 def case(recorded: Recorded) -> Case:
@@ -120,14 +115,6 @@ def fitted(cases: list[Case], values: dict[str, float], target: Device) -> dict[
             key = f"convolution.{long}.{dtype}."
             values |= {key + n: v for n, v in START.items()}
             values = fit(values, score(some), [key + n for n in START], 6)
-        for layout in ("nchw", "nhwc"):
-            some = [c for c in mine if kind(c).startswith("dep") and layout in kind(c)]
-            key = f"convolution.depthwise.{long}.{layout}."
-            values |= {key + n: v for n, v in DEPTHWISE.items()}
-            if key.endswith("weight_gradient.nchw."):
-                values |= {key + n: v for n, v in DEPTHWISE_WEIGHT.items()}
-            names = [n for n in values if n.startswith(key)]
-            values = fit(values, score(some), names, 6)
         sys.stdout.write(f"{short}: train {summary(log_errors(mine, target, values))}\n")
     channels_first = [
         c for c in train if c.recorded.params["layout"] != "nhwc" and "implicit" in kind(c)
@@ -142,11 +129,13 @@ def main() -> int:
     args = parser.parse_args()
     target = device("h200")
     cases = [case(r) for r in read(MICRO / "convolution.csv.gz") if r.kernels]
-    products = {n: e.value for n, e in calibration_for(target).entries if n.startswith("matmul.")}
+    known = ("matmul.", "convolution.")
+    products = {n: e.value for n, e in calibration_for(target).entries if n.startswith(known)}
     values = fitted(cases, products, target)
     report(cases, values, target)
     if args.write:
-        own = {n: v for n, v in values.items() if n.startswith("convolution.")}
+        there = {n for n, _ in calibration_for(target).entries if "depthwise" in n}
+        own = {n: v for n, v in values.items() if n.startswith("convolution.") and n not in there}
         entries = {
             n: CalibratedValue(v, "s" if n.endswith("_s") else "1", "calibrated", v, v)
             for n, v in own.items()

@@ -46,7 +46,7 @@ _TILING_POSITIONS = 784
 off 15 recorded calls); smaller ones run cuDNN's direct kernel for groups."""
 
 _TILING_TAPS = 25
-"""Largest filter of that kernel: beyond, one of grouped products takes as long as the direct one."""
+"""Largest filter of that kernel: beyond, grouped products take as long as the direct one."""
 
 
 def stream(
@@ -137,7 +137,7 @@ def by_cudnn(op: Op, shape: ConvShape, dtype: str) -> bool:
     window, width = weight.shape[2:], x.shape[3]
     if window not in ((1, 1), (3, 3), (5, 5)) or width < _TILED_WIDTH or stride[0] != stride[1]:
         return False
-    if stride[0] == 1 or stride[0] == 2 and x.shape[0] == 1 and window != (1, 1):
+    if stride[0] == 1 or (stride[0] == 2 and x.shape[0] == 1 and window != (1, 1)):
         return True
     many = x.shape[1] >= _MANY_CHANNELS or (x.shape[1] >= _WIDE_CHANNELS and width >= _WIDE)
     return stride[0] == 2 and window != (1, 1) and many
@@ -189,7 +189,9 @@ def _weight_gradient(
         took = native_weight_s(own, *sizes, out.numel, work.units, clock_s)
         return own.floor_s, max(took, memory_s), took
     half = _images(work.op)[0].itemsize <= 2
-    shared_s = shape.images * (get(f"{key}.shared.image_s") + sizes[1] * get(f"{key}.shared.step_s"))
+    shared_s = shape.images * (
+        get(f"{key}.shared.image_s") + sizes[1] * get(f"{key}.shared.step_s")
+    )
     if way == "nhwc" and half:
         form = _form(work, "nhwc.weight_gradient.half")
         taps = shape.taps

@@ -122,7 +122,7 @@ def spread_groups(
     groups = shape.groups
     own = (shape.channels_in // groups, shape.channels_out // groups)
     width = 1 << (max(own) - 1).bit_length()
-    if own == (width, width):
+    if own == (width, width) and width < _TILE_CHANNELS:
         return []
     # In the order of `specs`: the channels of a group, the weights' told apart.
     weights = 2 if which == "weight_gradient" else 1
@@ -131,7 +131,7 @@ def spread_groups(
     spread = [
         spec
         for at, (spec, wide) in enumerate(zip(specs, of, strict=True))
-        if at == weights or (shape.channels_last and wide != width)
+        if at == weights or (shape.channels_last and (wide != width or width >= _TILE_CHANNELS))
     ]
     return [_spread(work, spec) for spec in spread]
 

@@ -10,10 +10,12 @@ vector lanes. A bias is added, and its gradient summed, by separate kernels, as 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, gcd, prod
+from math import ceil, gcd
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
+from gpuscope.cost.conv_convert import conversions, conversions_s
 from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, stream
+from gpuscope.cost.conv_few import few_channels_s
 from gpuscope.cost.conv_groups import alone, one_by_one, part
 from gpuscope.cost.conv_layout import made_dense
 from gpuscope.cost.conv_padding import padding, rounded, spread_groups, stepped
@@ -107,7 +109,7 @@ def _pass(
         tiled = which == "weight_gradient" and not shape.channels_last
         if not tiled or not by_cudnn(work.op, shape, first.spec.dtype):
             return [kernel]
-        before, after = _conversions(work, first, second, out)
+        before, after = conversions(work, first, second, out)
         return [*before, kernel, *after]
     if one_by_one(work, shape, which, compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)):
         filters = (False, which != "weight_gradient", which == "weight_gradient")
@@ -127,21 +129,8 @@ def _pass(
             specs = first.spec, second.spec, out
             kernels = [*spread_groups(work, shape, which, specs), *kernels]
         return kernels
-    before, after = _conversions(work, first, second, out)
+    before, after = conversions(work, first, second, out)
     return [*before, *kernels, *after]
-
-
-def _conversions(
-    work: Work, first: Operand, second: Operand, out: TensorSpec
-) -> tuple[list[Kernel], list[Kernel]]:
-    """Kernels that turn channels-first operands for a product, and its result back."""
-    before = [
-        _convert(work, operand.spec, "nchw_to_nhwc")
-        for operand in (first, second)
-        if prod(operand.spec.shape[2:]) > 1
-    ]
-    after = [_convert(work, out, "nhwc_to_nchw")] if prod(out.shape[2:]) > 1 else []
-    return before, after
 
 
 def _product(
@@ -156,13 +145,13 @@ def _product(
         if not turned or _is_whole(shape, which, first.spec):
             return plain, False
         made = _implicit(work, shape, which, dtype, first, second, out, turned)
-        if _seconds(plain) < _seconds(made) + _moved_s(work, first, second, out):
+        if _seconds(plain) < _seconds(made) + conversions_s(work, first, second, out):
             return plain, False
         return made, True
     made = _implicit(work, shape, which, dtype, first, second, out, turned)
     if turned and which == "forward" and _read_as_it_lies(shape, dtype, first.spec):
         direct = _implicit(work, shape, which, "float32", first, second, out)
-        if _seconds(direct) < _seconds(made) + _moved_s(work, first, second, out):
+        if _seconds(direct) < _seconds(made) + conversions_s(work, first, second, out):
             return direct, False
     return made, turned
 
@@ -210,11 +199,6 @@ def products(work: Work) -> tuple[tuple[ConvProduct, TensorSpec], ...]:
         (_product(work, shape, which, _operand(work, i), _operand(work, j), out)[0], out)
         for which, i, j, out in asked
     )
-
-
-def _moved_s(work: Work, first: Operand, second: Operand, out: TensorSpec) -> float:
-    """Time of the conversions around a product."""
-    return sum(k.duration_s for part in _conversions(work, first, second, out) for k in part)
 
 
 def _may_be_plain(shape: ConvShape) -> bool:
@@ -391,6 +375,10 @@ def _implicit(
                 machine, tile_s_per_k=machine.tile_s_per_k * slow, step_s=machine.step_s * slow
             )
             slow = 1.0
+        elif pads and which == "forward" and shape.groups == 1 and len(first.spec.shape) == 4:
+            found_s = few_channels_s(work, shape, dtype, first.spec.itemsize)
+            if found_s is not None:
+                slow = found_s / plan(problem, machine).compute_s
     get = work.constants.value
     if pads and sizes.groups < shape.groups and which != "weight_gradient":
         # What packs groups was written for the instructions of compute capability 8.
@@ -404,28 +392,3 @@ def _implicit(
         # So were those for large filters, which also keep few multiprocessors busy.
         slow *= (sizes.taps / _MANY_TAPS) ** get(f"{family}.many_taps")
     return ConvProduct(which, problem, machine, family, False, 0.0, slow, shape.flops, pads)
-
-
-def _convert(work: Work, spec: TensorSpec, name: str) -> Kernel:
-    """A kernel that turns one layout into the other through shared memory.
-
-    It works on squares of 32 channels by 32 positions, whole ones: few channels or small filters
-    waste most of it. Bound by bytes for 4-byte elements, by elements for smaller ones.
-    """
-    kernel = stream(work, name, spec.nbytes, spec.nbytes, spec.dtype, spec.numel)
-    if work.device.clock_hz is None:
-        return kernel
-    a_clock = work.constants.value("convolution.convert.elements_per_clock_per_unit")
-    channels, positions = spec.shape[1], prod(spec.shape[2:])
-    slots = spec.shape[0] * ceil(channels / 32) * ceil(positions / 32) * 1024
-    elements_s = slots / (a_clock * work.device.clock_hz * work.units)
-    if elements_s <= kernel.memory_s:
-        return kernel
-    scale = (kernel.duration_s - kernel.memory_s + elements_s) / kernel.duration_s
-    return replace(
-        kernel,
-        duration_s=kernel.duration_s * scale,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
-        compute_s=elements_s,
-    )

@@ -32,8 +32,8 @@ _MOST_BLOCKS = 32
 _SLICE_CHANNELS = 32
 _MOST_SLICES = 8
 _ENOUGH_BLOCKS = 400
-"""cuDNN's weight gradient, channels last: a block has 32 channels of one image, or of a slice of its
-rows until there are so many blocks."""
+"""cuDNN's weight gradient, channels last: a block has 32 channels of one image, or of a slice of
+its rows until there are so many blocks."""
 
 _DIRECT_WEIGHTS = 8
 """Weights of a block of cuDNN's direct kernel for grouped weight gradients."""
@@ -147,8 +147,8 @@ def slices_of(images: int, channels: int) -> int:
 
 
 SUM_S = 2.5e-8
-"""A partial result of the kernel that adds slices and images up (`wgrad2d_c1_k1_nhwc_reduce`: 1.7 µs
-for 32 of them, 16 µs for 423)."""
+"""A partial result of the kernel that adds slices and images up (`wgrad2d_c1_k1_nhwc_reduce`: 1.7
+µs for 32 of them, 16 µs for 423)."""
 
 
 def direct_weight_s(

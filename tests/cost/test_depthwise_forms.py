@@ -1,0 +1,57 @@
+"""What kernels for depthwise convolutions take."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuscope.cost.depthwise_forms import (
+    Form,
+    WeightForm,
+    direct_weight_s,
+    inside,
+    native_weight_s,
+    seconds,
+    slices_of,
+)
+
+FORM = Form(2e-6, 1.0, 0.1, 100.0, 0.5)
+CLOCK_S = 5e-10
+CYCLE_S = CLOCK_S / 100
+
+
+def test_taps_outside_the_image_do_not_count() -> None:
+    three = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1)}
+    assert inside((3, 3), (3, 3), (3, 3), **three) == pytest.approx((7 / 3) ** 2)
+    assert inside((100, 100), (98, 98), (3, 3), (1, 1), (0, 0), (1, 1)) == 9
+    large = inside((7, 7), (7, 7), (7, 7), (1, 1), (3, 3), (1, 1))
+    assert large < 49 * 0.65
+
+
+def test_a_thread_walks_its_taps_however_few_results_there_are() -> None:
+    few, _ = seconds(FORM, 1, 49, 0.0, CYCLE_S, CLOCK_S)
+    assert few == pytest.approx(49 * 100 * CLOCK_S, rel=0.01)
+    many, compute = seconds(FORM, 1e9, 49, 0.0, CYCLE_S, CLOCK_S)
+    assert many == pytest.approx(1e9 * 5.9 * CYCLE_S, rel=0.01) == compute
+
+
+def test_memory_sets_the_pace_where_taps_are_few() -> None:
+    total, compute = seconds(FORM, 1e6, 1, 1e-3, CYCLE_S, CLOCK_S)
+    assert total == pytest.approx(2e-3, rel=0.01)
+    assert compute < total / 10
+
+
+def test_a_weight_has_a_block_that_walks_all_images() -> None:
+    form = WeightForm(2e-6, 13.0, 200.0, 1000.0)
+    one = native_weight_s(form, 8, 1024, 9 * 64, 132, CLOCK_S)
+    assert native_weight_s(form, 80, 1024, 9 * 64, 132, CLOCK_S) > 8 * one
+    assert native_weight_s(form, 8, 1024, 90 * 64, 132, CLOCK_S) > 5 * one
+
+
+def test_slices_fill_the_device_but_no_more_than_eight() -> None:
+    assert slices_of(1, 96) == 8
+    assert slices_of(16, 256) == 16 * 3
+    assert slices_of(64, 768) == 64
+
+
+def test_direct_gradients_go_with_images_and_positions() -> None:
+    assert direct_weight_s(2, 100, 800, 100, 1e-9, 1e-9) == pytest.approx(200 * 2e-9)
