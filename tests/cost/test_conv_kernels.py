@@ -59,6 +59,15 @@ def test_patches_of_an_image_cost_a_step_a_tap() -> None:
     assert main.duration_s == pytest.approx(384e-6, rel=0.15)
 
 
+def test_long_filters_of_groups_are_walked_tap_by_tap() -> None:
+    from matmul_work import run
+
+    x, weight, y = dense(8, 768, 24), dense(768, 48, 128), dense(8, 768, 25)
+    args = {"stride": (1,), "padding": (64,), "dilation": (1,), "groups": 16, "transposed": False}
+    found = run("aten::convolution", (x, weight), (y,), "h200", {"tf32_cudnn": True}, False, **args)
+    assert total_s(found) == pytest.approx(10.7e-3, rel=0.1)
+
+
 def test_rows_that_do_not_suit_copies_take_whichever_is_quicker() -> None:
     few = names(n=2, c=160, size=7, k=960, r=1)
     many = names(n=64, c=768, size=7, k=768, r=1)

@@ -28,6 +28,9 @@ _LEAST = 32
 """Channels of the narrowest groups that float32 takes one by one where channels are first: narrower
 ones have a direct kernel for all."""
 
+_SIDE = 32
+"""Longest side of a filter that tables of taps hold."""
+
 _MANY = 16
 """Groups from which its forward pass has one whatever their width."""
 
@@ -45,6 +48,8 @@ def one_by_one(work: Work, shape: ConvShape, which: Pass, dtype: str) -> bool:
         return False
     one_in, one_out = shape.channels_in // shape.groups, shape.channels_out // shape.groups
     narrow, wide = min(one_in, one_out), max(one_in, one_out)
+    if which != "weight_gradient" and is_long(work, dtype):
+        return True
     if dtype == "float32":
         return shape.channels_last or narrow >= _LEAST
     if shape.channels_last:
@@ -54,6 +59,23 @@ def one_by_one(work: Work, shape: ConvShape, which: Pass, dtype: str) -> bool:
             return False
         return wide > _WIDEST
     return (one_in if which == "data_gradient" else wide) >= _PACKED
+
+
+def is_long(work: Work, dtype: str) -> bool:
+    """Whether a filter with groups is longer than kernels with tables of its taps can be.
+
+    CUTLASS's "optimized" iterators keep a bit a tap of a side, 32 of them; beyond that cuDNN falls
+    to kernels that work each address out, group by group, and cut no sum: the filters of 128 taps
+    and 48 channels of wav2vec 2.0 take 0.66 ms a group however short the signal is. TF32's choice
+    is not understood.
+
+    Args:
+        work: the convolution, or its gradients.
+        dtype: that it is computed in.
+    """
+    weight = work.op.inputs[2 if "backward" in work.op.name else 1]
+    grouped = work.op.args.get("groups", 1) != 1 and dtype != "tf32"
+    return grouped and work.device.vendor == "NVIDIA" and max(weight.shape[2:], default=0) > _SIDE
 
 
 def alone(shape: ConvShape) -> ConvShape:

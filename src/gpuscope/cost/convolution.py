@@ -16,7 +16,7 @@ from gpuscope.cost.conv_bias import add_bias, sum_bias
 from gpuscope.cost.conv_convert import conversions, conversions_s
 from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, stream
 from gpuscope.cost.conv_few import few_channels_s
-from gpuscope.cost.conv_groups import alone, one_by_one, part
+from gpuscope.cost.conv_groups import alone, is_long, one_by_one, part
 from gpuscope.cost.conv_layout import made_dense
 from gpuscope.cost.conv_padding import padding, rounded, spread_groups, stepped
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
@@ -386,7 +386,11 @@ def _implicit(
         slow *= get(f"convolution.packed.{'half' if half else 'tf32'}")
     if dtype == "float32" and shape.groups > 1:
         slow *= get("convolution.grouped.float32")  # a launch, or a slice, for each group
-    if pads and len(first.spec.shape) > 4:
+    if which != "weight_gradient" and is_long(work, dtype):
+        key = f"{family}.{rate_name(dtype)}.long_s"
+        chain_s = shape.product(which)[2] * get(key, f"{family}.long_s")
+        slow = max(slow, chain_s / plan(problem, machine).compute_s)
+    elif pads and len(first.spec.shape) > 4:
         slow *= get("convolution.volume")  # and so was most of what takes three dimensions
     elif pads and sizes.taps > _MANY_TAPS and slow == 1.0 and which != "weight_gradient":
         # So were those for large filters, which also keep few multiprocessors busy.
