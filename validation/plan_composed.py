@@ -43,12 +43,12 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     },
     "70B wide": {
         "model": "llama-3.1-70b", "on": "mi300x", "devices": 128, "global_batch": 1024, **_LONG,
-        "words": ("dp 2, pp 32, cp 2, fsdp zero1, interleaved, microbatch 1",
-                  "dp 4, pp 8, cp 4, fsdp zero1, interleaved, microbatch 1"),
+        "words": ("dp 2, pp 32, cp 2, fsdp zero1, interleaved, virtual 2, microbatch 1",
+                  "dp 4, pp 8, cp 4, fsdp zero1, interleaved, virtual 2, microbatch 1"),
     },
     "405B": {
         "model": "llama-3.1-405b", "on": "h100", "devices": 16384, "global_batch": 2048, **_LONG,
-        "words": ("dp 16, tp 8, pp 64, cp 2, fsdp zero1, interleaved, microbatch 1",
+        "words": ("dp 16, tp 8, pp 64, cp 2, fsdp zero1, interleaved, virtual 2, microbatch 1",
                   "dp 8, tp 8, pp 64, cp 4, fsdp zero1, zb, microbatch 1",
                   "dp 8, tp 8, pp 32, cp 8, fsdp zero1, microbatch 1"),
     },

@@ -31,9 +31,10 @@ def test_a_block_keeps_what_the_arithmetic_says() -> None:
     ("words", "within"),
     [
         ("dp 4, fsdp full, microbatch 2", 0.05),
+        ("dp 4, fsdp zero2, microbatch 2", 0.05),
         ("dp 4, fsdp zero1, microbatch 2", 0.05),
         ("dp 2, pp 2, fsdp zero1, microbatch 2", 0.05),
-        ("dp 2, pp 2, fsdp zero1, interleaved, microbatch 2", 0.08),
+        ("dp 2, pp 2, fsdp zero1, interleaved, virtual 2, microbatch 2", 0.08),
         ("dp 2, tp 2, fsdp full, microbatch 4", 0.08),
     ],
 )

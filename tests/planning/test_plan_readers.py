@@ -24,12 +24,14 @@ PLANS: list[tuple[str, Any, dict[str, Any]]] = [
         (("precision", "fp8"), ("states", "bf16")),
         {"dp": 4, "tp": 2, "fsdp": "zero1", "microbatches": 16, "recompute": "full"},
     ),
+    ("megatron", (("sp", "off"),), {"dp": 4, "tp": 2, "fsdp": "zero1", "microbatches": 16}),
     ("megatron", (("stages", "17+15"),), {"dp": 4, "pp": 2, "fsdp": "zero1", "microbatches": 16}),
     (
         "torchtitan",
         (("precision", "fp8"),),
         {"dp": 8, "fsdp": "full", "microbatch": 2, "microbatches": 4},
     ),
+    ("torchtitan", (), {"dp": 8, "fsdp": "zero2", "microbatches": 8}),
     ("torchtitan", (("offload", "cpu"),), {"dp": 8, "fsdp": "full", "microbatches": 8}),
     ("torchtitan", (("stages", "17+15"),), {"dp": 4, "pp": 2, "fsdp": "none", "microbatches": 16}),
 ]

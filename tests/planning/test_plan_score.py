@@ -80,3 +80,18 @@ def test_schedules_that_put_work_off_hold_more() -> None:
     # 4 stages in two parts: 4 × (1 + 3 / 8) micro-batches in flight.
     assert virtual / once == pytest.approx(1.375, rel=0.05)
     assert zero / once == pytest.approx(2.0, rel=0.05)
+
+
+def test_zero_2_holds_more_than_zero_3_and_less_than_zero_1_and_moves_less() -> None:
+    """Gathered parameters stay in bfloat16 (ZeRO-2), whole parameters and gradients in float32
+    (ZeRO-1); ZeRO-3 gathers parameters again for the backward pass."""
+    question = asked(devices="8", global_batch=64)
+    shardings = ("full", "zero2", "zero1")
+    plans = [
+        judged(1.0, dp=8, fsdp=each, microbatch=1, microbatches=8).candidate for each in shardings
+    ]
+    found = score(question, plans)
+    full, kept, late = found.estimate_bytes
+    assert full < kept < late
+    assert kept - full == pytest.approx(2 * question.size.parameters, rel=0.1)
+    assert found.estimate_s[1] < found.estimate_s[0]

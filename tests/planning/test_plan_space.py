@@ -44,6 +44,21 @@ def test_a_pipeline_of_one_replica_is_a_candidate_once() -> None:
     assert split == {(8, 1), (4, 2), (2, 4), (1, 8)}
 
 
+def test_gradients_are_summed_in_every_micro_batch_only_where_there_are_several() -> None:
+    """With one micro-batch ZeRO-2 does what ZeRO-1 does."""
+    found, _ = candidates(asked(model="llama-3.2-1b", devices="8", seq=1024))
+    plans = [each.plan for each in found if each.plan.fsdp == "zero2"]
+    assert plans
+    assert all(each.microbatches > 1 and each.pp == 1 for each in plans)
+
+
+def test_interleaved_stages_are_as_many_as_there_are_layers_for() -> None:
+    found, _ = candidates(asked(model="llama-3.2-1b", devices="8", seq=1024))  # 16 layers
+    stages = {(each.plan.pp, each.plan.virtual) for each in found if each.plan.virtual > 1}
+    assert stages == {(2, 2), (2, 4), (2, 8), (4, 2), (4, 4), (8, 2)}
+    assert all(f"virtual {e.plan.virtual}" in e.words for e in found if e.plan.virtual > 1)
+
+
 def test_a_pipeline_with_too_few_microbatches_is_out_with_their_number() -> None:
     _, out = candidates(asked(model="llama-3.2-1b", devices="8", global_batch=4, seq=1024))
     said = {each.words: each for each in out}

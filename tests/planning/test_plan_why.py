@@ -150,3 +150,20 @@ def test_serving_answers_for_stages_and_for_prompts_apart(served: ServingPlan) -
     assert "TPOT" in told
     with pytest.raises(InvalidValueError, match="names no candidate"):
         explained_serving(served, "pp=0")
+
+
+def test_the_best_of_those_that_were_not_simulated_is_composed(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its step and memory stand first, beside the choice's; what cannot be at all comes last."""
+    monkeypatch.setattr(untried, "Tables", lambda question: _Blocks())
+    monkeypatch.setattr(untried, "composed_s", lambda question, each, block: 2.0)
+    monkeypatch.setattr(untried, "held_bytes", lambda question, each, block: 3 * 2**30)
+    rows = _why(plan, "tp=4,pp=2")
+    words, told = rows[0]
+    assert "tp 4, pp 2" in words
+    assert "2.00 s a step" in told or "2 s a step" in told
+    assert "3.00 GiB" in told or "3 GiB" in told
+    split = [n for n, (_, why) in enumerate(rows[1:]) if "cannot be" in why]
+    assert split == sorted(split)
+    assert not split or split[-1] == len(rows) - 2

@@ -30,6 +30,13 @@ _BESIDE: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "sp": (
+        Annotated[
+            str | None,
+            typer.Option(help=Text("Sequence parallelism beside tp: on (usual), off; or on,off.")),
+        ],
+        None,
+    ),
     "within": (
         Annotated[
             float | None,

@@ -58,7 +58,7 @@ def composed_s(question: Question, candidate: Candidate, block: Block) -> float:
         device_s = plan.microbatches * _passes_s(candidate, block, held, layers)
         if plan.world_size == 1:
             device_s += _alone_s(candidate, whole)
-        elif plan.fsdp not in ("full", "hybrid"):
+        elif not plan.sums_each:
             device_s += _unsharded_s(candidate, block, whole, layers)
         issued_s = block.host.both_s + block.again_host[plan.recompute].both_s
         host_s = layers * issued_s
@@ -81,15 +81,20 @@ def _passes_s(candidate: Candidate, block: Block, held: Held, layers: float) -> 
     ends = block.first.both_s + block.last.both_s
     gather = exchange(candidate, GATHER, held.block * 2)
     scatter = exchange(candidate, SCATTER, held.block * 4)
-    if plan.fsdp not in ("full", "hybrid") or gather is None or scatter is None:
+    if not plan.sums_each or gather is None or scatter is None:
         return layers * (forward + backward) + ends
     copied, summed = copies_s(candidate, held.block)
     lost = [each.duration_s * _lost(candidate, block, each) for each in (gather, scatter)]
-    moving = gather.duration_s + scatter.duration_s
     inner = max(forward + copied + lost[0], gather.duration_s)
-    inner += max(backward + copied + summed + sum(lost), moving)
+    if plan.fsdp == "zero2":  # what was gathered is still there
+        inner += max(backward + summed + lost[1], scatter.duration_s)
+    else:
+        moving = gather.duration_s + scatter.duration_s
+        inner += max(backward + copied + summed + sum(lost), moving)
     of_ends = [copies_s(candidate, each) for each in (held.first, held.last)]
-    copies = sum(copy * 2 + summing for copy, summing in of_ends) - of_ends[1][0]
+    again = 1 if plan.fsdp == "zero2" else 2
+    copies = sum(copy * again + summing for copy, summing in of_ends)
+    copies -= of_ends[1][0] if again > 1 else 0.0
     # Nothing runs yet beside the first gather, nor any more beside the last sum.
     bare = seconds_of(exchange(candidate, GATHER, held.first * 2))
     bare += seconds_of(exchange(candidate, SCATTER, held.first * 4))
@@ -134,9 +139,10 @@ def _unsharded_s(candidate: Candidate, block: Block, whole: float, layers: float
 def _exchanged_host_s(candidate: Candidate, layers: float) -> float:
     """Host time of gathering parameters and summing gradients, of all units of a rank."""
     plan, members = candidate.plan, members_of(candidate)
-    if plan.fsdp not in ("full", "hybrid") or len(members) == 1:
+    if not plan.sums_each or len(members) == 1:
         return 0.0
-    names = (GATHER, OUT, GATHER, OUT, IN, SCATTER)
+    names = (GATHER, OUT, IN, SCATTER)
+    names += () if plan.fsdp == "zero2" else (GATHER, OUT)
     costed = (costed_op(candidate.cluster, members, name, 1 << 20) for name in names)
     each = sum(item.host.before_s for item in costed)
     return plan.microbatches * (layers + 2) * each

@@ -24,7 +24,7 @@ from gpuscope.planning.sentences import (
     tied,
 )
 from gpuscope.planning.types import Judged, Plan, Question
-from gpuscope.planning.untried import speech_of_training, untried_training
+from gpuscope.planning.untried import foremost_of, speech_of_training, untried_training
 from gpuscope.planning.why import what_became
 
 __all__ = ["assumed", "commands", "explained"]
@@ -60,7 +60,8 @@ def explained(plan: Plan, why: str | None = None, framework: str | None = None) 
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
         speech, untried = speech_of_training(), partial(untried_training, plan)
-        sections.append(what_became(why, speech, said, plan.rejected, untried))
+        foremost = partial(foremost_of, plan)
+        sections.append(what_became(why, speech, said, plan.rejected, untried, foremost))
     if framework is not None:
         sections.append(starts(framework, plan.to(framework), "toml"))
     return Explanation(
@@ -182,6 +183,8 @@ def commands(best: Judged, model: str, seq: int) -> tuple[str, ...]:
     given.append(f"--fsdp {asked.fsdp}")
     if asked.pp != 1:
         given.append(f"--schedule {asked.schedule}")
+    if best.candidate.plan.virtual > 1:
+        given.append(f"--virtual {asked.virtual}")
     if asked.recompute != "none":
         given.append(f"--recompute {asked.recompute}")
     return (" ".join(given),)

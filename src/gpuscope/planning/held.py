@@ -59,7 +59,8 @@ def held_bytes(question: Question, candidate: Candidate, block: Block) -> float:
 def message_bytes(question: Question, candidate: Candidate) -> float:
     """What a stage sends to the next of a micro-batch, in bfloat16."""
     plan = candidate.plan
-    tokens = question.seq / plan.cp * plan.microbatch / (plan.tp if plan.splits_tokens else 1)
+    shared = plan.tp if candidate.asked.sequence_parallel else 1
+    tokens = question.seq / plan.cp * plan.microbatch / shared
     return 2.0 * tokens * question.size.hidden
 
 
@@ -82,6 +83,8 @@ def _resident(candidate: Candidate, parameters: float) -> float:
     share = (plan.shard or plan.dp) * plan.cp
     if plan.fsdp in ("full", "hybrid"):
         return parameters * (4 + 4 + ADAM_BYTES) / share
+    if plan.fsdp == "zero2":
+        return parameters * (2 + (4 + 4 + ADAM_BYTES) / share)
     if plan.fsdp == "zero1":
         return parameters * (2 + 4 + (4 + ADAM_BYTES) / share)
     return parameters * (4 + 2 + 4 + ADAM_BYTES)

@@ -16,12 +16,14 @@ __all__ = ["changed", "near", "neighbours"]
 def changed(mine: Candidate, other: Candidate) -> str | None:
     """What one decision differs, as "tp 4 → 2"; None where more do, or where devices do.
 
-    The number of replicas and of micro-batches follows from the rest, and the sharding from whether
-    there is a pipeline.
+    The number of replicas and of micro-batches follows from the rest, stages of a rank from another
+    schedule, and the sharding from whether there is a pipeline.
     """
     if mine.cluster != other.cluster:
         return None
-    follow = ("dp", "microbatches", "shard", "virtual")
+    follow = ["dp", "microbatches", "shard"]
+    if mine.plan.schedule != other.plan.schedule:
+        follow.append("virtual")
     names = [field.name for field in fields(Parallelism) if field.name not in follow]
     found = [name for name in names if getattr(mine.plan, name) != getattr(other.plan, name)]
     own, others = dict(mine.more), dict(other.more)
@@ -40,7 +42,8 @@ def changed(mine: Candidate, other: Candidate) -> str | None:
 
 def near(mine: Parallelism, other: Parallelism) -> bool:
     """Whether each degree is the same, half or double."""
-    pairs = [(getattr(mine, n), getattr(other, n)) for n in ("tp", "pp", "cp", "ep", "microbatch")]
+    pairs = [(getattr(mine, n), getattr(other, n)) for n in ("tp", "pp", "cp", "ep")]
+    pairs += [(getattr(mine, n), getattr(other, n)) for n in ("virtual", "microbatch")]
     return all(a in (b, 2 * b) or b == 2 * a for a, b in pairs)
 
 

@@ -45,6 +45,7 @@ def question_of(
     precision: str | Sequence[str] | None = None,
     states: str | Sequence[str] | None = None,
     offload: str | Sequence[str] | None = None,
+    sp: str | Sequence[str] | None = None,
     limit: str | None = None,
     within: float | None = None,
 ) -> Question:
@@ -67,6 +68,7 @@ def question_of(
         precision: "bf16", "fp8" or both, "bf16,fp8".
         states: what AdamW keeps its moments in: "float32", "bf16", "8bit" or several.
         offload: "none", "cpu" (what a rank holds lies in the host's memory) or both.
+        sp: sequence parallelism beside tensor parallelism: "on", "off" or both.
         limit: what a step (with `tokens`, all of them) may come to at most,
             "time<7d,cost<5000usd,power<6kW,memory<60GiB".
         within: seconds of processor time that candidates are simulated for, 60 where it is not
@@ -91,7 +93,7 @@ def question_of(
     clusters = clusters_of(on, devices, prices, goal, device_set, limits)
     if framework is not None:
         WRITERS.get(framework)
-    beside = {"precision": precision, "states": states, "offload": offload}
+    beside = {"precision": precision, "states": states, "offload": offload, "sp": sp}
     tries = {n: tries_of(n, given) for n, given in beside.items() if given is not None}
     refuse_lacking(tries, clusters)
     question = Question(

@@ -80,10 +80,10 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     c["held"] = held
     _score_beside(question, candidates, c)
     share = np.where(c["shard"] > 0, c["shard"], c["dp"] * c["cp"])
-    whole = np.where(c["full"] > 0, share, 1.0)
+    whole = np.where(c["each"] > 0, share, 1.0)
     states = np.where(c["none"] > 0, 1.0, share)
     # float32 parameters and the moments; gradients come and go
-    least_bytes = held * (c["weight_bytes"] / whole + c["state_bytes"] / states)
+    least_bytes = held * (c["weight_bytes"] / whole + c["state_bytes"] / states + c["gathered"])
     tokens = question.seq / c["cp"] * c["microbatch"]
     in_flight = np.minimum(c["pp"], c["microbatches"]) * c["waiting"]
     kept = tokens * size.layers / c["pp"] / c["tp"] * c["kept"]
@@ -108,9 +108,10 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     context_s = passed * size.layers / c["pp"] * c["microbatches"] / ring
     around = (share - 1) / share
     link = np.where(c["nodes"] > 1, c["outer"], c["inner"]) * LINKED
-    gathered_s = held * around * (2 * 2 + 4) / link * np.where(c["full"] > 0, c["microbatches"], 1)
+    ways = np.where(c["gathered"] > 0, 2 + 4, 2 * 2 + 4)
+    gathered_s = held * around * ways / link * np.where(c["each"] > 0, c["microbatches"], 1)
     exposed_s = np.maximum(0.1 * gathered_s, gathered_s - compute_s)
-    exposed_s = np.where(c["full"] > 0, exposed_s, gathered_s)
+    exposed_s = np.where(c["each"] > 0, exposed_s, gathered_s)
     device_s = (compute_s + tensor_s + context_s) * (
         1 + c["bubble"] / c["microbatches"]
     ) + exposed_s
@@ -162,7 +163,9 @@ def _columns(size: TransformerSize, candidates: Sequence[Candidate]) -> dict[str
         for name in ("dp", "tp", "pp", "cp", "ep", "shard", "microbatch", "microbatches")
     }
     columns["world"] = [plan.world_size for plan in plans]
-    columns["full"] = [plan.fsdp in ("full", "hybrid") for plan in plans]
+    columns["each"] = [plan.sums_each for plan in plans]
+    # What stays gathered until a micro-batch's end, in bfloat16.
+    columns["gathered"] = [2.0 if plan.fsdp == "zero2" else 0.0 for plan in plans]
     columns["none"] = [plan.fsdp == "none" for plan in plans]
     kept = {how: kept_bytes(size, how) for how in AGAIN}
     columns["kept"] = [kept[plan.recompute] for plan in plans]

@@ -18,8 +18,9 @@ MICROBATCHES = (1, 2, 4, 8, 16)
 """Sequences of a micro-batch."""
 
 _PIPELINED = ("zero1", "none")
-_SHARDINGS = ("full", "hybrid", *_PIPELINED)
-_SCHEDULES = ("1f1b", "interleaved", "zb")
+_SHARDINGS = ("full", "hybrid", "zero2", *_PIPELINED)
+_SCHEDULES = (("1f1b", 1), ("interleaved", 2), ("interleaved", 4), ("interleaved", 8), ("zb", 1))
+"""With the stages of a rank."""
 
 
 def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
@@ -43,7 +44,8 @@ def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
             except GpuscopeError as error:
                 out.append(Rejected(f"{cluster.name}: {_words(asked)}", "layout", error.what))
                 continue
-            if plan not in seen:
+            again = plan.fsdp == "zero2" and plan.microbatches == 1  # what ZeRO-1 does, too
+            if plan not in seen and not again:
                 seen.add(plan)
                 for each in (Candidate(cluster, plan, more) for more in chosen):
                     words = f"{cluster.name}: {each.words}"
@@ -95,9 +97,9 @@ def _asked(question: Question, cluster: Cluster) -> Iterator[ParallelOptions]:
             continue
         dp = world // (tp * pp * cp)
         shardings = _shardings(cluster, dp * cp, pp)
-        schedules = _SCHEDULES if pp > 1 else ("1f1b",)
-        for fsdp, schedule, microbatch, recompute in product(
-            shardings, schedules, MICROBATCHES, RECOMPUTE
+        schedules = [each for each in _SCHEDULES if each[1] * pp <= question.size.layers]
+        for fsdp, (schedule, virtual), microbatch, recompute in product(
+            shardings, schedules if pp > 1 else _SCHEDULES[:1], MICROBATCHES, RECOMPUTE
         ):
             if schedule == "zb" and recompute == "selective":
                 continue  # PyTorch 2.13 computes a region again once; a split backward asks twice
@@ -110,6 +112,7 @@ def _asked(question: Question, cluster: Cluster) -> Iterator[ParallelOptions]:
                 ep=ep,
                 fsdp=fsdp,
                 schedule=schedule,
+                virtual=virtual,
                 microbatch=microbatch,
                 recompute=recompute,
                 global_batch=question.global_batch,
@@ -125,7 +128,7 @@ def _shardings(cluster: Cluster, sharing: int, pp: int) -> tuple[str, ...]:
         return ("zero1" if pp > 1 else "full",)
     if pp > 1:
         return _PIPELINED
-    return _SHARDINGS if cluster.nodes > 1 else ("full", *_PIPELINED)
+    return tuple(each for each in _SHARDINGS if each != "hybrid" or cluster.nodes > 1)
 
 
 def _degrees(question: Question, cluster: Cluster) -> tuple[list[int], ...]:
@@ -144,7 +147,7 @@ def _powers(most: int) -> list[int]:
 
 
 def _words(asked: ParallelOptions) -> str:
-    names = ("tp", "pp", "cp", "ep", "fsdp", "schedule", "microbatch", "recompute")
+    names = ("tp", "pp", "cp", "ep", "fsdp", "schedule", "virtual", "microbatch", "recompute")
     return ", ".join(
         f"{n} {getattr(asked, n)}" for n in names if getattr(asked, n) not in (1, "none")
     )

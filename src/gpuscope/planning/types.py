@@ -101,6 +101,8 @@ class Candidate:
             parts.append(f"fsdp {plan.fsdp}")
         if plan.pp > 1 and plan.schedule != "1f1b":
             parts.append(plan.schedule)
+        if plan.virtual > 1:
+            parts.append(f"virtual {plan.virtual}")
         parts.append(f"microbatch {plan.microbatch}")
         if plan.recompute != "none":
             parts.append(f"recompute {plan.recompute}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +11,16 @@ from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError
 from gpuscope.planning.composed import composed_s
 from gpuscope.planning.dimensions.registry import DIMENSIONS, unlike
+from gpuscope.planning.held import held_bytes
 from gpuscope.planning.score import score
-from gpuscope.planning.space import refusal
+from gpuscope.planning.space import candidates, refusal
 from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate, Plan
 from gpuscope.planning.why import Speech
 from gpuscope.program.models.parallel.checks import plan_of
 from gpuscope.program.models.parallel.options import SCHEDULES, ParallelOptions
 
-__all__ = ["speech_of_training", "untried_training", "weighed"]
+__all__ = ["foremost_of", "speech_of_training", "untried_training", "weighed"]
 
 _COUNTS = ("dp", "tp", "pp", "cp", "ep", "microbatch", "virtual")
 _WORDS = ("fsdp", "schedule", "recompute")
@@ -28,10 +29,49 @@ _WORDS = ("fsdp", "schedule", "recompute")
 def speech_of_training() -> Speech:
     """How candidates of a training are spoken about."""
     DIMENSIONS.load()
-    usual = dict.fromkeys(_COUNTS[:5], "1") | {"schedule": "1f1b", "recompute": "none"}
+    usual = dict.fromkeys((*_COUNTS[:5], "virtual"), "1") | {
+        "schedule": "1f1b",
+        "recompute": "none",
+    }
     usual |= {each.name: each.values[0] for each in DIMENSIONS}
     names = ", ".join(sorted({*_COUNTS, *_WORDS, *(each.name for each in DIMENSIONS)}))
     return Speech(names, "--why tp=4,pp=2", usual, {"schedule": SCHEDULES})
+
+
+def foremost_of(plan: Plan, meant: Callable[[str], bool]) -> tuple[tuple[str, str], ...]:
+    """The best by the quick score of those that are meant, composed of what its blocks cost.
+
+    Args:
+        plan: the answer.
+        meant: whether a candidate in words is.
+    """
+    question = plan.question
+    alike = [
+        (each, words)
+        for each in candidates(question)[0]
+        if meant(words := f"{each.cluster.name}: {each.words}")
+    ]
+    if not alike:
+        return ()
+    scores = score(question, [each for each, _ in alike])
+    usable = [each.cluster.device.memory_usable_bytes for each, _ in alike]
+    places = range(len(alike))
+    at = min(places, key=lambda n: (scores.estimate_bytes[n] > usable[n], scores.estimate_s[n]))
+    each, words = alike[at]
+    try:
+        block = Tables(question).of(each)
+    except GpuscopeError:
+        return ()
+    told = Text(
+        "Not simulated. Composed of what its blocks cost: {step} a step, {peak} of {usable} on its "
+        "fullest rank; the choice has {taken} and {held}.",
+        step=Seconds(composed_s(question, each, block)),
+        peak=Bytes(held_bytes(question, each, block)),
+        usable=Bytes(usable[at]),
+        taken=Seconds(plan.best.step_s),
+        held=Bytes(plan.best.peak_bytes),
+    )
+    return ((words, told),)
 
 
 def untried_training(plan: Plan, parts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -11,13 +11,19 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import Cluster
 from gpuscope.planning.types import Rejected
 
-__all__ = ["Speech", "Untried", "what_became"]
+__all__ = ["Foremost", "Speech", "Untried", "what_became"]
 
 MOST_ROWS = 20
 """Candidates that are listed."""
 
+_CANNOT = ("layout", "framework")
+"""Kinds of those that cannot be at all: listed after all others."""
+
 Untried = Callable[[Mapping[str, str]], "tuple[tuple[str, str], ...]"]
 """Of what no candidate has, by name ("" of a lone word): what would have it, and what would be."""
+
+Foremost = Callable[[Callable[[str], bool]], "tuple[tuple[str, str], ...]"]
+"""Of candidates whose words are meant and of which none was simulated: the best, and what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ def what_became(
     simulated: Iterable[tuple[Cluster, str, Text]],
     rejected: Iterable[Rejected],
     untried: Untried = lambda parts: (),
+    foremost: Foremost = lambda meant: (),
 ) -> Section:
     """What became of the candidates that have all of what `why` names.
 
@@ -73,6 +80,7 @@ def what_became(
         simulated: cluster, words and outcome of each that was.
         rejected: all that are out.
         untried: says what would be, where no candidate has these.
+        foremost: says more of the best of them, where none was simulated.
 
     Raises:
         InvalidValueError: `why` names nothing that a candidate could have.
@@ -87,7 +95,11 @@ def what_became(
         for cluster, words, outcome in simulated
         if meant(words)
     ]
-    lines += [(each.words, each.reason) for each in rejected if meant(each.words)]
+    alike = [each for each in rejected if meant(each.words)]
+    alike.sort(key=lambda each: each.kind in _CANNOT)
+    if alike and not lines and alike[0].kind not in _CANNOT:
+        lines += foremost(meant)
+    lines += [(each.words, each.reason) for each in alike]
     if wanted and not lines:
         lines += untried(dict(wanted))
     if not wanted or not lines:

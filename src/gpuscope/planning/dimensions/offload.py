@@ -51,12 +51,12 @@ def _asked(options: ParallelOptions, value: str) -> ParallelOptions:
 
 def _score(weighed: Weighed, value: str, columns: Mapping[str, float]) -> Mapping[str, float]:
     """Nothing of a rank's share is on the device; what stays gathered in a step is, in bfloat16."""
-    gathered = weighed.plan.fsdp in ("full", "hybrid")
+    shared = weighed.plan.sums_each
     copied_s, updated_s = _spent(weighed, columns["held"])
     return {
         "state_bytes": 0.0,
-        "weight_bytes": 0.0 if gathered else 2.0,
-        "gradient_bytes": 0.0 if gathered else 4.0,
+        "weight_bytes": 0.0 if shared else 2.0,
+        "gradient_bytes": 0.0 if shared else 4.0,
         "copied_s": copied_s,
         "updated_s": updated_s,
     }

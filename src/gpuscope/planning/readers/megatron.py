@@ -52,6 +52,8 @@ def _read(text: str, devices: int, path: Path) -> Existing:
 
 def _beside(said: Mapping[str, str]) -> dict[str, str]:
     found = {"precision": "fp8"} if "fp8-format" in said else {}
+    if "sequence-parallel" not in said and said.get("tensor-model-parallel-size", "1") != "1":
+        found["sp"] = "off"
     moments = said.get("exp-avg-dtype")
     if moments in _MOMENTS:
         found["states"] = _MOMENTS[moments]

@@ -45,6 +45,8 @@ def _read(text: str, devices: int, path: Path) -> Existing:
     shard = count("data_parallel_shard_degree", shard)
     told["dp"] = copies * shard
     told["fsdp"] = "none" if shard == 1 < copies else "hybrid" if copies > 1 else "full"
+    if told["fsdp"] == "full" and split.get("fsdp_reshard_after_forward") == "never":
+        told["fsdp"] = "zero2"
     told["microbatch"] = local = count("local_batch_size", training.get("local_batch_size", 1))
     if told["pp"] > 1:
         told |= _pipeline(split)

@@ -20,6 +20,7 @@ _MOMENTS = {"bf16": "bf16", "8bit": "fp8"}
 _CAN: Mapping[str, Sequence[str]] = {
     "precision": ("fp8",),
     "states": ("bf16", "8bit"),
+    "sp": ("off",),
     "stages": (ANY,),
 }
 """What it can start beside the layout, by dimension."""
@@ -96,7 +97,7 @@ def megatron(plan: Plan) -> str:
     if states is not None:
         given.append(f"--use-precision-aware-optimizer --exp-avg-dtype {_MOMENTS[states]}")
         given.append(f"--exp-avg-sq-dtype {_MOMENTS[states]}")
-    if split.splits_tokens:
+    if split.splits_tokens and ("sp", "off") not in best.more:
         given.append("--sequence-parallel")
     if best.asked.cut:
         layers = "|".join(f"t*{blocks}" for blocks in best.asked.cut)

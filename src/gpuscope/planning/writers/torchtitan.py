@@ -37,7 +37,7 @@ _CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "offload": ("cpu",),
 def _refuse(question: Question, candidate: Candidate) -> None:
     refuse_more("torchtitan", candidate, _CAN)
     split = candidate.plan
-    if split.fsdp in ("zero1", "zero2") and split.dp * split.cp > 1:
+    if split.fsdp == "zero1" and split.dp * split.cp > 1:
         raise UnsupportedError(
             Text("torchtitan does not shard as {fsdp} does.", fsdp=split.fsdp),
             Text("It shards everything (FSDP2), or nothing (DDP)."),
@@ -93,6 +93,8 @@ def torchtitan(plan: Plan) -> str:
         f"expert_parallel_degree = {split.ep}",
         f"pipeline_parallel_degree = {split.pp}",
     ]
+    if split.fsdp == "zero2" and split.dp * split.cp > 1:
+        lines.append('fsdp_reshard_after_forward = "never"')
     if split.pp > 1:
         lines.append(f'pipeline_parallel_schedule = "{_SCHEDULES[split.schedule]}"')
         lines.append(f"pipeline_parallel_microbatch_size = {split.microbatch}")

@@ -113,9 +113,8 @@ def begin_microbatch(model: torch.nn.Module, plan: Parallelism, *, last: bool) -
     """
     if not isinstance(model, FSDPModule) or plan.microbatches == 1:
         return
-    late = plan.fsdp in ("zero1", "none")
     # `set_is_last_backward(False)` is not called: FSDP2 would then prefetch, at the end of the next
     # backward pass, what came last in the forward pass before, for nobody.
-    model.set_requires_gradient_sync(last or not late)
+    model.set_requires_gradient_sync(last or plan.sums_each)
     if plan.fsdp == "zero1":
         model.set_reshard_after_backward(last)

@@ -104,6 +104,11 @@ class Parallelism:
         return self.world_size == 1
 
     @property
+    def sums_each(self) -> bool:
+        """Whether each micro-batch's gradients are summed over ranks, and so never exist whole."""
+        return self.fsdp in ("full", "hybrid", "zero2")
+
+    @property
     def splits_tokens(self) -> bool:
         """Whether tensor parallel ranks share the tokens between layers."""
         return self.tp > 1 and self.sequence_parallel
