@@ -141,7 +141,7 @@ def _exchanged_host_s(candidate: Candidate, layers: float) -> float:
     plan, members = candidate.plan, members_of(candidate)
     if not plan.sums_each or len(members) == 1:
         return 0.0
-    names = (GATHER, OUT, IN, SCATTER)
+    names: tuple[str, ...] = (GATHER, OUT, IN, SCATTER)
     names += () if plan.fsdp == "zero2" else (GATHER, OUT)
     costed = (costed_op(candidate.cluster, members, name, 1 << 20) for name in names)
     each = sum(item.host.before_s for item in costed)
