@@ -73,6 +73,11 @@ WRONG = {
     "a device that does not exist": (("any", "--on", "nothing", "--days", "7"), ("nothing",)),
     "days without any": (("gpt2", "--days", "7"), ("--days",)),
     "no load": (SERVED, ("--rate 6",)),
+    "keys and values in nothing known": (
+        (*SERVED, "--rate", "1", "--kv-dtype", "bfloat16,fp9"),
+        ("not kept in 'fp9'", "--kv-dtype bfloat16 or fp8"),
+    ),
+    "a sharing of tokens that is none": (("llama-3.2-1b", "--sp", "maybe"), ("maybe", "on, off")),
     "experts beyond those there are": (
         ("qwen3-30b-a3b", "--devices", "8", "--why", "beauty=3"),
         ("names no candidate", "ep, "),

@@ -30,7 +30,7 @@ from gpuscope.serving.traces import read_trace
 from gpuscope.serving.triton_config import read_config
 from gpuscope.serving.tuning import Tuning, load_tuning
 
-__all__ = ["load_of", "serve", "serve_load"]
+__all__ = ["cache_bytes_of", "load_of", "serve", "serve_load"]
 
 ENGINE_FIELDS = ("max_tokens", "max_sequences", "block_tokens", "utilization", "chunked")
 """Of a profile, what a user may set."""
@@ -300,7 +300,7 @@ def deployment(
             )
     size, title = _size(model)
     return deploy(
-        title, size, cluster, replace(chosen, **given), cache_bytes=_cache_bytes(kv_dtype),
+        title, size, cluster, replace(chosen, **given), cache_bytes=cache_bytes_of(kv_dtype),
         calibration=calibration, **how,
     )  # fmt: skip
 
@@ -324,7 +324,12 @@ def _size(model: str | TransformerSize) -> tuple[TransformerSize, str]:
     return found.size(), found.name
 
 
-def _cache_bytes(dtype: str) -> float:
+def cache_bytes_of(dtype: str) -> float:
+    """Bytes of a number of keys and values.
+
+    Raises:
+        InvalidValueError: no dtype that they are kept in.
+    """
     lowered = dtype.strip().lower()
     if lowered in ("bfloat16", "bf16", "float16", "fp16", "auto"):
         return 2.0

@@ -35,7 +35,7 @@ from gpuscope.serving.engine import engine as profile_of
 from gpuscope.serving.metrics import metrics
 from gpuscope.serving.simulate import Deployment, serve_requests
 from gpuscope.serving.slo import parse_slo
-from gpuscope.serving.verb import load_of
+from gpuscope.serving.verb import cache_bytes_of, load_of
 
 __all__ = ["feasible", "order_of", "question_of_serving", "scored", "search_serving", "simulated"]
 
@@ -96,6 +96,8 @@ def question_of_serving(
             Text("Type for example: --rate 6"),
         )
     profile_of(engine)
+    for kept in _words(kv_dtype):
+        cache_bytes_of(kept)
     within = _within(limit)
     return ServingQuestion(
         model=model,

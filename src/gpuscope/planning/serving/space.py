@@ -13,6 +13,7 @@ from gpuscope.planning.serving.splits import SPLITS
 from gpuscope.planning.serving.types import ServingChoice, ServingQuestion
 from gpuscope.serving.engine import engine as profile_of
 from gpuscope.serving.simulate import Deployment, apart, deploy
+from gpuscope.serving.verb import cache_bytes_of
 
 __all__ = ["choices", "deployed", "layouts"]
 
@@ -86,7 +87,7 @@ def deployed(question: ServingQuestion, choice: ServingChoice) -> Deployment:
             dtype=choice.dtype,
             tp=choice.tp,
             replicas=replicas,
-            cache_bytes=1.0 if choice.kv_dtype.startswith("fp8") else 2.0,
+            cache_bytes=cache_bytes_of(choice.kv_dtype),
             **shared,
         )
 
