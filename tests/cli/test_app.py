@@ -71,6 +71,7 @@ SURFACE = {
         "--precision",
         "--states",
         "--offload",
+        "--sp",
         "--within",
         "--on",
         "--devices",
