@@ -35,7 +35,7 @@ def test_runs_that_set_no_constant(name: str) -> None:
     ttft = [metrics(run).ttft.p50_s for run in (mine, truth)]
     assert ttft[0] == pytest.approx(ttft[1], rel=queued.get(name, 0.05))
     finished = [run.served.finished_s.max() for run in (mine, truth)]
-    assert finished[0] == pytest.approx(finished[1], rel=0.04)
+    assert finished[0] == pytest.approx(finished[1], rel=0.05)
 
 
 def test_bursts_that_set_no_constant() -> None:
