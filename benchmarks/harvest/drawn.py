@@ -1,6 +1,6 @@
-"""Calls of operators that few models make, drawn at random: `python -m benchmarks.harvest.drawn OUT.jsonl.gz`.
+"""Calls of operators that few models make, drawn at random.
 
-Sizes are log-uniform, seeded. Each kind of call is drawn in ten parts, whose names are what the
+`python -m benchmarks.harvest.drawn OUT.jsonl.gz`. Sizes are log-uniform, seeded. Each kind of call is drawn in ten parts, whose names are what the
 split by families goes by: calls of a part are seen or held out together. The file is one that
 `replay` and `judge` read.
 """
@@ -197,6 +197,89 @@ def log_sums(rng: random.Random) -> Iterator[Params]:
     yield _call("cumprod.default", x, dim)
 
 
+def few_positions(rng: random.Random) -> Iterator[Params]:
+    """Weight gradients over few positions: groups of 1 to 16 channels, and none."""
+    for _ in range(3):
+        each, groups = rng.choice((1, 1, 2, 4, 8, 16)), between(rng, 4, 512, 4)
+        if rng.random() < 0.3:
+            each, groups = each * groups, 1
+        channels = each * groups
+        n, side, taps = between(rng, 1, 128), between(rng, 1, 28), rng.choice((3, 3, 5, 7))
+        dtype, last = rng.choice(("float32", *HALF)), rng.random() < 0.6
+        if max(n * channels * side * side, channels * each * taps * taps) > MOST_ELEMENTS // 4:
+            continue
+        x, stride = (n, channels, side, side), rng.choice((1, 1, 2))
+        made = convolution(rng, x, channels, (taps, taps), groups, 1, stride, last, dtype)
+        yield from (call for call in made if call["args"][-1] == [False, True, False])
+
+
+def along_axes(rng: random.Random) -> Iterator[Params]:
+    """Largest values, their places and running sums along any axis of three."""
+    sizes = [between(rng, 1, 4096) for _ in range(3)]
+    if math.prod(sizes) > MOST_ELEMENTS // 2:
+        return
+    x, dim = tensor(rng.choice(HALF), *sizes), rng.randrange(3)
+    yield _call("argmax.default", x, dim, False)
+    yield _call("max.dim", x, dim, False)
+    yield _call("amax.default", x, [dim], False)
+    yield _call("cumsum.default", x, dim)
+
+
+def meeting(rng: random.Random) -> Iterator[Params]:
+    """Sums by index in which few to many indices meet: nodes of graphs, voxels, histograms."""
+    rows, width = between(rng, 1, 262_144), between(rng, 1, 1024)
+    picks = max(1, min(round(rows * math.exp(rng.uniform(-1, 8))), 4_000_000))
+    if max(rows, picks) * width > MOST_ELEMENTS // 2:
+        return
+    dtype = rng.choice(HALF)
+    x, values = tensor(dtype, rows, width), tensor(dtype, picks, width)
+    line = tensor("int64", picks)
+    spread = {**tensor("int64", picks, width), "stride": [1, 0]}
+    yield _call("scatter_add.default", x, 0, rng.choice((spread, tensor(*_whole(values)))), values)
+    yield _call("index_add.default", x, 0, line, values)
+    if rng.random() < 0.4:
+        yield _call("scatter_reduce.two", x, 0, spread, values, "amax")
+
+
+def _whole(like: Params) -> tuple[Any, ...]:
+    return "int64", *like["shape"]
+
+
+def lists(rng: random.Random) -> Iterator[Params]:
+    """Optimizers' passes over 1 to 64 tensors, most of them small."""
+    dtype = rng.choice(("float32", "float32", "bfloat16"))
+    shapes = [
+        [between(rng, 1, 4096) for _ in range(rng.choice((1, 1, 2)))]
+        for _ in range(between(rng, 1, 64))
+    ]
+    if sum(map(math.prod, shapes)) > MOST_ELEMENTS // 2:
+        return
+    p, g, m, v = ([tensor(dtype, *s) for s in shapes] for _ in range(4))
+    steps = [tensor("float32") for _ in shapes]
+    fused = {"weight_decay": 0.01, "maximize": False}
+    adam = {**fused, "lr": 1e-3, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "amsgrad": False}
+    yield _call("_fused_adamw_.default", p, g, m, v, [], steps, **adam)
+    sgd = {**fused, "lr": 0.1, "momentum": 0.9, "dampening": 0.0, "nesterov": False}
+    yield _call("_fused_sgd_.default", p, g, m, **sgd, is_first_step=False)
+    yield _call("_foreach_div_.ScalarList", p, [0.5] * len(p))
+    yield _call("_foreach_add_.List", p, g, alpha=-0.1)
+    yield _call("_foreach_lerp_.Scalar", m, g, 0.1)
+
+
+def pooled(rng: random.Random) -> Iterator[Params]:
+    """Averages over windows, and stacks."""
+    n, c, side = between(rng, 1, 64), between(rng, 3, 1024), between(rng, 4, 112)
+    k, dtype, last = rng.choice((2, 3, 3, 5, 7)), rng.choice(HALF), rng.random() < 0.4
+    x = tensor(dtype, n, c, side, side, last=last)
+    if side >= k and n * c * side * side <= MOST_ELEMENTS:
+        pad = rng.choice((0, (k - 1) // 2))
+        yield _call("avg_pool2d.default", x, [k, k], [rng.choice((1, 2, k))] * 2, [pad, pad])
+    flat = tensor(dtype, between(rng, 1, 4096), between(rng, 1, 1024))
+    many = min(between(rng, 2, 32), MOST_ELEMENTS // 2 // math.prod(flat["shape"]))
+    if many > 1:
+        yield _call("stack.default", [dict(flat) for _ in range(many)], rng.randrange(3))
+
+
 DRAWS: tuple[Callable[[random.Random], Iterator[Params]], ...] = (
     grouped,
     depthwise,
@@ -209,6 +292,11 @@ DRAWS: tuple[Callable[[random.Random], Iterator[Params]], ...] = (
     norms,
     few_columns,
     log_sums,
+    few_positions,
+    along_axes,
+    meeting,
+    lists,
+    pooled,
 )
 
 
