@@ -1,11 +1,11 @@
 """Fit the learned residual of a device: `python benchmarks/fit/residual.py` (`make residual`).
 
 Learns from random calls and from calls of other people's models, of the families that may be seen
-(`residual_calls.py`). Three folds, each of one seed and of a third of those families, judge how
-many trees each kind of kernel gets, whether it gets any, and how wide its intervals are; a kind that is
-not better on folds that the fit has not seen gets none. Then everything is fitted on all folds and
-written. The families that are held out are in no fit: `python -m benchmarks.harvest.judge --widths`
-comes after it.
+(`residual_calls.py`). Three folds, each of a third of the seeds and of those families, judge how
+many trees each kind of kernel gets, whether it gets any, and how wide its intervals are; a kind
+that is not better on folds that the fit has not seen gets none. Then everything is fitted on all
+folds and written. The families that are held out are in no fit: `python -m
+benchmarks.harvest.judge --widths` comes after it.
 
     --regimes   also leave whole regimes out (a dtype, a layout, a direction), and say how they fare
     --dry       judge, write nothing
@@ -31,7 +31,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "validation")]
 
 from held_out.regimes import labels  # noqa: E402
 from kinds import _with  # noqa: E402
-from residual_calls import SEEDS, Timed, programs, timed_calls  # noqa: E402
+from residual_calls import FOLDS, Timed, programs, timed_calls  # noqa: E402
 
 from gpuscope import atomic  # noqa: E402
 from gpuscope.cost import residual  # noqa: E402
@@ -171,7 +171,7 @@ def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], F
     """Trees a kind from unseen folds, and what every call is predicted to take unseen."""
     counts = range(0, ROUNDS + 1, STEP)
     errors = np.zeros((len(counts), len(data.measured_s)))
-    fits = {fold: fit(data.only(folds != fold), ROUNDS) for fold in SEEDS}
+    fits = {fold: fit(data.only(folds != fold), ROUNDS) for fold in FOLDS}
     for fold, found in fits.items():
         unseen = data.only(folds == fold)
         for i, count in enumerate(counts):

@@ -1,8 +1,9 @@
 """What the learned residual learns from: timed calls, each with the fold that holds it out.
 
-Random calls of every kind of kernel (`validation/recordings/h200/micro/wide.jsonl.gz`, the fold is
-the seed that drew them), and calls of other people's models (`benchmarks/harvest`): of the families
-that may be seen alone (`benchmarks.harvest.judge.held_out`), a whole family in one fold.
+Random calls of every kind of kernel (`validation/recordings/h200/micro/wide.jsonl.gz`, the fold
+follows from the seed that drew them), and calls of other people's models (`benchmarks/harvest`): of
+the families that may be seen alone (`benchmarks.harvest.judge.held_out`), a whole family in one
+fold.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from held_out.points import KINDS, Point, all_points  # noqa: E402
 from kinds import recorded  # noqa: E402
 
 WIDE = ROOT / "validation" / "recordings" / "h200" / "micro" / "wide.jsonl.gz"
-SEEDS = (1, 2, 3)
-"""Of the random calls; the folds."""
+FOLDS = (1, 2, 3)
+DRAWN = tuple(range(1, 13))
+"""Seeds of the random calls."""
 
 PART = 250
 """Calls that a process captures before it is given more."""
@@ -53,7 +55,7 @@ class Timed:
     Attributes:
         row: as `validation/held_out_kernels.timed` writes it.
         call: makes it again.
-        fold: one of `SEEDS`; 0: of none, never left out.
+        fold: one of `FOLDS`; 0: of none, never left out.
         random: drawn, not of a model.
     """
 
@@ -69,7 +71,11 @@ def timed_calls() -> list[Timed]:
 
 
 def _drawn() -> list[Timed]:
-    at = {p.text: seed for seed in reversed(SEEDS) for p in all_points(KINDS, seed)}
+    at = {
+        p.text: FOLDS[seed % len(FOLDS)]
+        for seed in reversed(DRAWN)
+        for p in all_points(KINDS, seed)
+    }
     found = ((row, Point(row["kind"], row["params"])) for row in recorded(WIDE))
     return [Timed(row, point, at.get(point.text, 0), True) for row, point in found]
 
@@ -79,7 +85,7 @@ def _harvested() -> list[Timed]:
     with gzip.open(TIMES, "rt") as lines:
         rows = [row for row in map(json.loads, lines) if "us" in row]
     return [
-        Timed(row, calls[row["call"]], SEEDS[zlib.crc32(min(of).encode()) % len(SEEDS)], False)
+        Timed(row, calls[row["call"]], FOLDS[zlib.crc32(min(of).encode()) % len(FOLDS)], False)
         for row in rows
         if not held_out(of := families[row["call"]])
     ]
