@@ -12,7 +12,8 @@ def init() -> tuple[int, int]:
     """Join the job as torchrun started it; returns rank and world size."""
     local = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(local)
-    dist.init_process_group("nccl")
+    if not dist.is_initialized():
+        dist.init_process_group("nccl")
     torch.manual_seed(0)
     return dist.get_rank(), dist.get_world_size()
 

@@ -20,6 +20,7 @@ from gpuscope.measurement.bench import (
     host_programs,
     host_python,
     host_recurrent,
+    host_sharded,
     host_waits,
 )
 from gpuscope.measurement.bench.host_timing import HostSample, HostTimer
@@ -52,6 +53,7 @@ def parts(quick: bool) -> tuple[tuple[frozenset[str], Part], ...]:
         (frozenset({"memory"}), host_waits.measure_allocation),
         (frozenset({"recurrent"}), host_recurrent.measure_recurrent),
         (frozenset({"dtensor"}), host_dtensor.measure_dtensor),
+        (frozenset({"sharded"}), host_sharded.measure_sharded),
         *(() if quick else ((frozenset({"compiled"}), host_compiled.measure_compiled),)),
     )
 
