@@ -80,31 +80,36 @@ CASES = tuple(
 
 def predict(on: str) -> None:
     """Predict each case."""
+    lines, path = list[Line](), RESULTS / f"packing_steps_{on}.json"
+    for case in CASES:
+        line: Line = {"case": case.name, **asdict(case), "rows": ROWS[case.way]}
+        lines.append(line | predicted(case, on))
+        path.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
+        print(f"{case.name}: {lines[-1]['step_s'] * 1e3:.1f} ms", flush=True)
+
+
+def predicted(case: Case, on: str) -> Line:
+    """Figures of a case on a device."""
     from gpuscope.planning.tuning.search import question_of_tuning
     from gpuscope.planning.tuning.simulate import Simulator
     from gpuscope.planning.tuning.types import Tuned
     from gpuscope.program.models.rows import rows_of
     from gpuscope.program.models.tuning import FineTuning
 
-    lines, path = list[Line](), RESULTS / f"packing_steps_{on}.json"
-    for case in CASES:
-        lengths = MIXES.get(case.mix)
-        packing = {"single": "padded"}.get(case.way, case.way)
-        question = question_of_tuning(
-            case.model, on=on, seq=SEQ, lengths=lengths, packing=packing if lengths else None
-        )
-        rows = rows_of(question.lengths, SEQ, packing, ROWS[case.way]) if lengths else None
-        tuning = FineTuning(method=case.method)
-        tuned = Tuned(question.clusters[0], tuning, ROWS[case.way], False, 1, rows)
-        found = Simulator(question).judge(tuned)
-        line: Line = {"case": case.name, **asdict(case), "rows": ROWS[case.way]}
-        line |= {key: getattr(found, key) for key in ("step_s", "low_s", "high_s", "peak_bytes")}
-        examples = rows.examples if rows else 1.0
-        line["tokens"] = examples * ROWS[case.way] * question.example_tokens
-        line["row_tokens"] = tuned.row(SEQ, usual=True)
-        lines.append(line)
-        path.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
-        print(f"{case.name}: {found.step_s * 1e3:.1f} ms", flush=True)
+    lengths = MIXES.get(case.mix)
+    packing = {"single": "padded"}.get(case.way, case.way)
+    question = question_of_tuning(
+        case.model, on=on, seq=SEQ, lengths=lengths, packing=packing if lengths else None
+    )
+    rows = rows_of(question.lengths, SEQ, packing, ROWS[case.way]) if lengths else None
+    tuning = FineTuning(method=case.method)
+    tuned = Tuned(question.clusters[0], tuning, ROWS[case.way], False, 1, rows)
+    found = Simulator(question).judge(tuned)
+    line = {key: getattr(found, key) for key in ("step_s", "low_s", "high_s", "peak_bytes")}
+    examples = rows.examples if rows else 1.0
+    line["tokens"] = examples * ROWS[case.way] * question.example_tokens
+    line["row_tokens"] = tuned.row(SEQ, usual=True)
+    return line
 
 
 # -- on the device ---------------------------------------------------------------------------------

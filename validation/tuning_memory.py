@@ -21,7 +21,7 @@ import gc
 import json
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,26 +88,35 @@ CASES = (
 
 def eager() -> None:
     """Predict anew what was measured with another attention than transformers' own choice."""
-    from dataclasses import replace
+    figures = ("step_s", "low_s", "high_s", "peak_bytes")
+    lines = []
+    for case in CASES:
+        if case.model.startswith(CAPPED):
+            found = predicted(case)
+            lines.append({"case": case.name, **{name: found[name] for name in figures}})
+    EAGER.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
 
+
+def predicted(case: Case) -> Line:
+    """Figures of a case, with the attention that was measured."""
     import gpuscope
     from gpuscope.capturing import capture_job
     from gpuscope.hardware import parse_target
     from gpuscope.planning.tuning.types import Tuned
     from gpuscope.program.models.tuning import FineTuning
 
-    cluster, lines = parse_target(DEVICE), list[Line]()
-    for case in CASES:
-        if case.model.startswith(CAPPED):
-            tuning = FineTuning(method=case.method, optimizer=case.optimizer)
-            tuned = Tuned(cluster, tuning, case.microbatch, case.recompute)
-            options = replace(tuned.options(case.seq), attention="eager")
-            found = gpuscope.recost(capture_job(case.model, cluster, options), cluster, memory=True)
-            figures = ("step_time_s", "low_s", "high_s", "peak_memory_bytes")
-            step_s, low_s, high_s, peak = (getattr(found, name) for name in figures)
-            line: Line = {"case": case.name, "step_s": step_s, "low_s": low_s, "high_s": high_s}
-            lines.append(line | {"peak_bytes": peak})
-    EAGER.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
+    cluster = parse_target(DEVICE)
+    tuning = FineTuning(method=case.method, optimizer=case.optimizer)
+    options = Tuned(cluster, tuning, case.microbatch, case.recompute, 1).options(case.seq)
+    if case.model.startswith(CAPPED):
+        options = replace(options, attention="eager")
+    found = gpuscope.recost(capture_job(case.model, cluster, options), cluster, memory=True)
+    return {
+        "step_s": found.step_time_s,
+        "low_s": found.low_s,
+        "high_s": found.high_s,
+        "peak_bytes": found.peak_memory_bytes,
+    }
 
 
 def predict() -> None:
