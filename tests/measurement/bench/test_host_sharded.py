@@ -20,10 +20,10 @@ def timer() -> HostTimer:
 def test_every_program_has_its_passes(timer: HostTimer) -> None:
     assert not timer.failures
     modes = ("grad", "backward", "step")
-    assert {(s.name, s.variant) for s in timer.samples} == {
-        (name, mode) for name in host_sharded.PROGRAMS for mode in modes
-    }
-    assert {len(s.seconds) for s in timer.samples} == {3}
+    passes = {(s.name, s.variant): len(s.seconds) for s in timer.samples if s.variant in modes}
+    assert passes == {(name, mode): 3 for name in host_sharded.PROGRAMS for mode in modes}
+    calls = {s.name for s in timer.samples if s.variant not in modes}
+    assert calls == {"all_reduce", "all_gather"}
 
 
 def test_dtensor_takes_several_times_as_long_as_what_it_holds(timer: HostTimer) -> None:

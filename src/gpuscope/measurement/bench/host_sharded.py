@@ -136,6 +136,7 @@ def measure_sharded(timer: HostTimer, repeats: int = 15) -> None:
 
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     try:
+        _measure_calls(timer)
         for name in PROGRAMS:
             try:
                 _measure(timer, name, repeats)
@@ -143,6 +144,19 @@ def measure_sharded(timer: HostTimer, repeats: int = 15) -> None:
                 timer.failures.append(f"{GROUP},{name}: {type(error).__name__}: {error}"[:300])
     finally:
         dist.destroy_process_group()
+
+
+def _measure_calls(timer: HostTimer) -> None:
+    """What the group that moves nothing costs itself, a call with its wait."""
+    import torch.distributed as dist
+
+    part, group = torch.ones(64, device=timer.device), dist.group.WORLD
+    assert group is not None
+    call, wait = torch.ops._c10d_functional.all_reduce, torch.ops._c10d_functional.wait_tensor
+    name = group.group_name
+    timer.calls(GROUP, "all_reduce", "operator", lambda: wait(call(part, "sum", name)))
+    whole, done = torch.ones(128, device=timer.device), dist.all_gather_into_tensor
+    timer.calls(GROUP, "all_gather", "blocking", lambda: done(whole, part))
 
 
 def _measure(timer: HostTimer, name: str, repeats: int) -> None:
