@@ -123,6 +123,14 @@ def forward_of(device: str, name: str) -> Callable[[nn.Module], torch.Tensor]:
     return lambda model: model(x).float().sum()
 
 
+def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
+    """AdamW, lists of it either whole or spread over a mesh: no operator takes both."""
+    groups: dict[bool, list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        groups.setdefault(hasattr(parameter, "device_mesh"), []).append(parameter)
+    return torch.optim.AdamW([{"params": members} for members in groups.values()], foreach=True)
+
+
 def measure_sharded(timer: HostTimer, repeats: int = 15) -> None:
     """Seconds of each program's passes: "grad" (forward), "backward", "step" (AdamW, foreach).
 
@@ -161,7 +169,7 @@ def _measure_calls(timer: HostTimer) -> None:
 
 def _measure(timer: HostTimer, name: str, repeats: int) -> None:
     model = PROGRAMS[name](timer.device).train()
-    forward, optimizer = forward_of(timer.device, name), torch.optim.AdamW(model.parameters())
+    forward, optimizer = forward_of(timer.device, name), optimizer_of(model)
     times: dict[str, list[float]] = {}
 
     def timed(mode: str, call: Callable[[], Any]) -> Any:
