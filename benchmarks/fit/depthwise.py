@@ -29,7 +29,6 @@ from gpuscope.cost.depthwise_forms import (  # noqa: E402
     HOT_SHARE,
     Form,
     WeightForm,
-    direct_weight_s,
     inside,
     native_weight_s,
     rows_weight_s,
@@ -54,7 +53,6 @@ ROLLED = 150.0
 """Clocks of a tap where the walk over them is not unrolled, to start from."""
 
 NATIVE = {"floor_s": 2e-6, "step_cycles": 13.0, "chain_cycles": 200.0, "begin_cycles": 2000.0}
-DIRECT = {"chain_s": 7e-9, "step_s": 5.5e-9}
 LONGEST_FLOOR_S = 4e-6
 PRIOR = 0.02
 """Loss that a constant costs which is e times what it starts from: few points leave it there."""
@@ -191,17 +189,12 @@ def form_of(p: Point) -> str:
         return "tiled"
     if p.kernel.startswith("wgrad2d_c1_k1_nhwc") and "reduce" not in p.kernel:
         return "nhwc.weight_gradient.half"
-    if "wgrad2d_grouped_direct" in p.kernel:
-        return "nhwc.weight_gradient.direct"
     return ""
 
 
 def predicted_s(name: str, p: Point, v: Mapping[str, float]) -> float:
     """What a form's kernel takes with these constants."""
     size_in, size_out = p.positions
-    if ".direct" in name:
-        weights = p.channels * math.prod(p.window)
-        return 2e-6 + direct_weight_s(p.images, size_out, weights, UNITS, v["chain_s"], v["step_s"])
     if name.startswith("native.weight"):
         weights = p.channels * math.prod(p.window)
         form = WeightForm(**v)
@@ -224,7 +217,7 @@ def fitted(
     name: str, points: list[Point], held: Mapping[str, float]
 ) -> tuple[dict[str, float], list[float]]:
     """Constants of a form and its log errors; `held` are given."""
-    start = DIRECT if ".direct" in name else NATIVE if name.startswith("native.weight") else START
+    start = NATIVE if name.startswith("native.weight") else START
     if ".any" in name:
         start = {**start, "chain_cycles": ROLLED}
 

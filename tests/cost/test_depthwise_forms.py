@@ -7,7 +7,6 @@ import pytest
 from gpuscope.cost.depthwise_forms import (
     Form,
     WeightForm,
-    direct_weight_s,
     inside,
     native_weight_s,
     seconds,
@@ -51,7 +50,3 @@ def test_slices_fill_the_device_but_no_more_than_eight() -> None:
     assert slices_of(1, 96) == 8
     assert slices_of(16, 256) == 16 * 3
     assert slices_of(64, 768) == 64
-
-
-def test_direct_gradients_go_with_images_and_positions() -> None:
-    assert direct_weight_s(2, 100, 800, 100, 1e-9, 1e-9) == pytest.approx(200 * 2e-9)

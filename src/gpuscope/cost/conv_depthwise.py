@@ -1,4 +1,4 @@
-"""Depthwise convolutions, and kernels of convolutions that only move bytes.
+"""Depthwise convolutions.
 
 A depthwise convolution has too little arithmetic a byte for matrix units: one channel at a time, on
 the vector lanes. Which kernel runs is read off PyTorch's source and off recorded names (H200, cuDNN
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuscope.cost.conv_direct import direct_gradient_s
 from gpuscope.cost.conv_shape import ConvShape, Pass
+from gpuscope.cost.conv_stream import stream
 from gpuscope.cost.depthwise_forms import (
     HOT_SHARE,
     SUM_S,
     Form,
     WeightForm,
-    direct_weight_s,
     inside,
     native_weight_s,
     rows_weight_s,
@@ -47,44 +48,6 @@ off 15 recorded calls); smaller ones run cuDNN's direct kernel for groups."""
 
 _TILING_TAPS = 25
 """Largest filter of that kernel: beyond, grouped products take as long as the direct one."""
-
-
-def stream(
-    work: Work,
-    name: str,
-    read: float,
-    written: float,
-    dtype: str,
-    numel: int,
-    key: str = "convolution.stream",
-) -> Kernel:
-    """A kernel that only moves bytes: bias, conversions."""
-    constants = work.constants
-    floor = constants.value(f"{key}.floor_s")
-    efficiency = constants.value(f"{key}.bandwidth_efficiency")
-    memory = (read + written) / (work.bandwidth * efficiency)
-    duration = floor + memory
-    spread = constants.spread("convolution.stream.scale")
-    grid = max(1, -(-numel // 1024))
-    return Kernel(
-        name=name,
-        kind="pointwise",
-        op=work.op.index,
-        duration_s=duration,
-        low_s=duration / (1 + spread),
-        high_s=duration * (1 + spread),
-        flops=float(numel) if "bias" in name else 0.0,
-        read_bytes=float(read),
-        written_bytes=float(written),
-        least_bytes=float(read + written),
-        grid=grid,
-        block=256,
-        waves=grid / (work.units * 8.0),
-        limiter="memory" if memory > floor else "latency",
-        dtype=dtype,
-        memory_s=memory,
-        origin="calibrated" if constants.calibrated else "estimated",
-    )
 
 
 def depthwise(
@@ -203,9 +166,9 @@ def _weight_gradient(
             return get("convolution.stream.floor_s"), max(shared_s, memory_s), shared_s
         return form.floor_s, rest_s + summed, rest_s
     if way == "nhwc" and (shape.positions_out < _TILING_POSITIONS or shape.taps > _TILING_TAPS):
-        steps = (get(f"{key}.nhwc.weight_gradient.direct.{n}") for n in ("chain_s", "step_s"))
-        took = direct_weight_s(*sizes, out.numel, work.units, *steps)
-        return get("convolution.stream.floor_s"), max(took, memory_s), took
+        within = _taps(work.op, shape, "weight_gradient")
+        floor_s, took = direct_gradient_s(work, shape, within, out.itemsize, True)
+        return floor_s, max(took, memory_s), took
     read = shape.images * shape.channels_in * max(shape.positions_in, shape.positions_out)
     rate = get(f"{key}.tiling.tap_cycles") / (2.0 if shape.strides > 1 else 1.0)
     took = read * shape.taps * rate * cycle_s

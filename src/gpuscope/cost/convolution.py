@@ -9,17 +9,21 @@ vector lanes. A bias is added, and its gradient summed, by separate kernels, as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
 from gpuscope.cost.conv_convert import conversions, conversions_s
-from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, stream
+from gpuscope.cost.conv_depthwise import by_cudnn, depthwise
+from gpuscope.cost.conv_direct import direct_gradient
+from gpuscope.cost.conv_engine import engine_gradient
 from gpuscope.cost.conv_few import few_channels_s
 from gpuscope.cost.conv_groups import alone, is_long, one_by_one, part
 from gpuscope.cost.conv_layout import made_dense
-from gpuscope.cost.conv_padding import padding, rounded, spread_groups, stepped
+from gpuscope.cost.conv_padding import group_width, padding, rounded, spread_groups, stepped
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
+from gpuscope.cost.conv_stream import stream
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
 from gpuscope.cost.gemm import reduction_s as _reduction_s
 from gpuscope.cost.matmul import Operand, compute_dtype, gemm_kernels, operand
@@ -112,25 +116,67 @@ def _pass(
         before, after = conversions(work, first, second, out)
         return [*before, kernel, *after]
     if one_by_one(work, shape, which, compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)):
-        filters = (False, which != "weight_gradient", which == "weight_gradient")
-        a, b, c = (
-            part(t, shape.groups, of)
-            for t, of in zip((first.spec, second.spec, out), filters, strict=True)
-        )
-        each = _pass(work, alone(shape), which, Operand(a, first.hot), Operand(b, second.hot), c)
-        return each * shape.groups
+        kernels = _each_group(work, shape, which, first, second, out)
+    else:
+        kernels = _as_product(work, shape, which, first, second, out)
+    lies = not shape.channels_last and len(out.shape) < 5
+    if which == "weight_gradient" and lies and work.device.vendor == "NVIDIA":
+        direct = direct_gradient(work, shape, (first.spec, second.spec, out))
+        return min(kernels, [direct], key=_total_s)
+    return kernels
+
+
+def _each_group(
+    work: Work, shape: ConvShape, which: Pass, first: Operand, second: Operand, out: TensorSpec
+) -> list[Kernel]:
+    """Groups one after the other."""
+    filters = (False, which != "weight_gradient", which == "weight_gradient")
+    a, b, c = (
+        part(t, shape.groups, of)
+        for t, of in zip((first.spec, second.spec, out), filters, strict=True)
+    )
+    each = _as_product(work, alone(shape), which, Operand(a, first.hot), Operand(b, second.hot), c)
+    return each * shape.groups
+
+
+def _as_product(
+    work: Work, shape: ConvShape, which: Pass, first: Operand, second: Operand, out: TensorSpec
+) -> list[Kernel]:
+    """The product that a pass is, with what lays its tensors out."""
     made, turned = _product(work, shape, which, first, second, out)
     found = made.slowed(plan(made.problem, made.machine))
     kernels = made.kernels(work, found, out)
+    specs = first.spec, second.spec, out
+    if _first_alone(work, shape, which, made):
+        turned = shape.channels_last
+        if which == "data_gradient":
+            kernels = min(kernels, engine_gradient(work, shape, specs), key=_total_s)
+    spread = spread_groups(work, shape, which, specs) if made.padded and shape.groups > 1 else []
     if not turned:
-        if made.padded:
-            kernels = [*padding(work, shape, (first.spec, second.spec, out)), *kernels]
-        if made.padded and shape.groups > 1:
-            specs = first.spec, second.spec, out
-            kernels = [*spread_groups(work, shape, which, specs), *kernels]
-        return kernels
-    before, after = conversions(work, first, second, out)
-    return [*before, *kernels, *after]
+        padded = padding(work, shape, specs) if made.padded else []
+        return [*spread, *padded, *kernels]
+    wide, weights = 0, -1
+    if spread:
+        weights = 2 if which == "weight_gradient" else 1
+        wide = shape.groups * group_width(shape)
+    before, after = conversions(work, first, second, out, wide, weights)
+    return [*spread, *before, *kernels, *after]
+
+
+def _first_alone(work: Work, shape: ConvShape, which: Pass, made: ConvProduct) -> bool:
+    """Whether cuDNN has a pass for channels-first data alone: float32 but for few channels.
+
+    Channels-last tensors are converted around it, as in 36 of 36 recorded passes; of up to 8
+    channels forward and of weight gradients, which have kernels of their own, in 2 of 12.
+    """
+    if made.problem.dtype != "float32" or shape.groups > 1 or work.device.vendor != "NVIDIA":
+        return False
+    few = which == "forward" and shape.channels_in <= _FEW_CHANNELS
+    return which != "weight_gradient" and not few
+
+
+def _total_s(kernels: Sequence[Kernel]) -> float:
+    return sum(k.duration_s for k in kernels)
 
 
 def _product(
@@ -228,7 +274,8 @@ class ConvProduct:
         family: the calibration's name of the pass.
         plain: a 1x1 filter over data that lie as an ordinary product wants them.
         partial_bytes: partial results, one an image, that a kernel of its own adds up; else 0.
-        few_channels: factor on the arithmetic where channels are fewer than a copy holds.
+        few_channels: factor on the arithmetic: of channels fewer than a copy holds, of kernels
+            that are not of the device's own generation.
         padded: odd numbers of channels are padded first.
         flops: the useful ones.
     """
@@ -322,7 +369,10 @@ def _plain_product(
         hot_b=second.hot,
     )
     machine = machine_for(work.device, work.constants, dtype, "matmul", aligned)
-    return ConvProduct(which, problem, machine, _FAMILY[which], True, partial, 1.0, problem.flops)
+    # Kernels for the instructions of compute capability 8 in 67 of 86 recorded TF32 passes.
+    older = dtype == "tf32" and which == "forward"
+    slow = work.constants.value("convolution.plain.tf32") if older else 1.0
+    return ConvProduct(which, problem, machine, _FAMILY[which], True, partial, slow, problem.flops)
 
 
 def _implicit(
@@ -359,10 +409,11 @@ def _implicit(
         out_bytes=out.itemsize,
         hot_a=first.hot or first.spec.nbytes < fresh,
         hot_b=second.hot or second.spec.nbytes < fresh,
+        whole=which != "weight_gradient" and sizes.taps <= _MANY_TAPS and len(out.shape) < 5,
     )
     family = _FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
-    if dtype == "float32" and which == "forward" and len(first.spec.shape) == 4:
+    if dtype == "float32" and which != "weight_gradient" and len(first.spec.shape) == 4:
         machine = replace(machine, small=None)  # a kernel of products alone
     slow = 1.0
     if sizes.channels_in // sizes.groups < _FEW_CHANNELS:
@@ -380,9 +431,9 @@ def _implicit(
             if found_s is not None:
                 slow = found_s / plan(problem, machine).compute_s
     get = work.constants.value
-    if pads and sizes.groups < shape.groups and which != "weight_gradient":
+    half = first.spec.itemsize == 2
+    if pads and shape.groups > 1 and (half or sizes.groups < shape.groups):
         # What packs groups was written for the instructions of compute capability 8.
-        half = first.spec.itemsize == 2
         slow *= get(f"convolution.packed.{'half' if half else 'tf32'}")
     if dtype == "float32" and shape.groups > 1:
         slow *= get("convolution.grouped.float32")  # a launch, or a slice, for each group

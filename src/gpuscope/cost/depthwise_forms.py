@@ -35,9 +35,6 @@ _ENOUGH_BLOCKS = 400
 """cuDNN's weight gradient, channels last: a block has 32 channels of one image, or of a slice of
 its rows until there are so many blocks."""
 
-_DIRECT_WEIGHTS = 8
-"""Weights of a block of cuDNN's direct kernel for grouped weight gradients."""
-
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -149,22 +146,6 @@ def slices_of(images: int, channels: int) -> int:
 SUM_S = 2.5e-8
 """A partial result of the kernel that adds slices and images up (`wgrad2d_c1_k1_nhwc_reduce`: 1.7
 µs for 32 of them, 16 µs for 423)."""
-
-
-def direct_weight_s(
-    images: int, positions: int, weights: int, units: int, chain_s: float, step_s: float
-) -> float:
-    """cuDNN's direct kernel for grouped weight gradients: a few weights a block walk all positions.
-
-    Args:
-        images, positions: of the result's gradient.
-        weights: numbers of the filters' gradient.
-        units: multiprocessors.
-        chain_s: a step of a block alone.
-        step_s: a step for each block on a multiprocessor.
-    """
-    blocks = ceil(weights / _DIRECT_WEIGHTS)
-    return images * positions * (chain_s + step_s * blocks / units)
 
 
 def inside(
