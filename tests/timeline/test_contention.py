@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -233,3 +234,15 @@ def test_room_in_the_last_wave():
     )
     product = Kernel("gemm", "matmul", 0, 1e-3, 1e-3, 1e-3, limiter="tensor_core", waves=12.6)
     assert overlap.room_s(product, beside) == pytest.approx(1e-3 * 12 / 13)
+
+
+def test_many_small_changes_are_a_large_one() -> None:
+    """Of a long step each task's share is next to nothing; together they may be a tenth."""
+    from gpuscope.timeline.contention import Beside, _settled
+
+    before = Beside(np.full(1000, 1e-3), np.zeros(1000))
+    after = Beside(np.full(1000, 1.1e-3), np.zeros(1000))
+    little = Beside(before.duration_s * (1 + 1e-4), before.held_s)
+    walk = SimpleNamespace(period_s=1.0)
+    assert not _settled(walk, before, after)
+    assert _settled(walk, before, little)

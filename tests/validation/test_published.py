@@ -155,27 +155,52 @@ def test_printed_flops_are_turned_back_by_the_source_s_own_formula() -> None:
 
 
 def test_many_microbatches_follow_from_one_and_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    from published import predict_rows
+    from published import predict_rows, steps
     from published.express import Expressed, express
 
     asked = []
 
-    def recost(made: Expressed) -> tuple[float, float, float]:
-        plan = made.options.parallel
-        assert plan is not None
-        assert plan.global_batch is not None
-        count = plan.global_batch // (16 * 4)
+    def recost(made: Expressed, programs: object) -> tuple[float, float, float]:
+        count = steps.microbatches(made)
         asked.append(count)
         step_s = 0.5 + 2.0 * count
         return step_s, 0.9 * step_s, 1.1 * step_s
 
-    monkeypatch.setattr(predict_rows, "_recost", recost)
+    monkeypatch.setattr(steps, "step_of", lambda made: None)
+    monkeypatch.setattr(steps, "_recost", recost)
     made = express(_row(global_batch=16 * 4 * 7))
     assert isinstance(made, Expressed)
     found = predict_rows.predict(made)
     assert asked == [1, 2]
     assert found["predicted_s"] == pytest.approx(14.5, rel=0.02)  # and a little for stragglers
     assert found["predicted_s"] > 14.5
+    assert found["state"] == predict_rows.state()
+
+
+def test_a_row_of_an_earlier_state_is_marked() -> None:
+    """The newest state is that of the prediction made last, however few it made."""
+    from published.summary import judged
+
+    base = {
+        "source": "s",
+        "hardware": "H100-80GB",
+        "model": "m",
+        "devices": 8,
+        "stack": "x",
+        "release": "",
+        "measured_s": 1.0,
+        "predicted_s": 1.0,
+        "low_s": 0.9,
+        "high_s": 1.1,
+        "assumed": [],
+    }
+    entries = {
+        "never stamped": base,
+        "a": {**base, "state": "one", "on": "2026-01-01 10:00"},
+        "b": {**base, "state": "one", "on": "2026-01-01 10:05"},
+        "c": {**base, "state": "two", "on": "2026-01-02 09:00"},
+    }
+    assert [row.old for row in judged(entries)] == [True, True, True, False]
 
 
 def _judged(measured_s: float, predicted_s: float, half: float = 0.1):

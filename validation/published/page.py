@@ -60,6 +60,8 @@ def page(entries: dict[str, dict[str, object]], lang: str) -> str:
     parts += [words["result"], _table(words["head_all"], both)]
     if waiting:
         parts.append(words["unfinished"].format(waiting=waiting))
+    if old := sum(row.old for row in rows):
+        parts.append(words["old"].format(old=old))
     by_source = groups(rows, lambda row: (row.source, row.hardware))
     parts += [words["by_source"], _table(words["head_source"], by_source)]
     parts += _held_out(entries, words)
@@ -171,7 +173,8 @@ def _all(rows: tuple[Judged, ...], head: str, fold: str) -> str:
         ]
         for row in members:
             lines.append(
-                f"| {row.model} | {row.hardware} | {row.devices} | {row.measured_s:.4g} s |"
+                f"| {row.model}{' †' * row.old} | {row.hardware} | {row.devices} |"
+                f" {row.measured_s:.4g} s |"
                 f" {row.predicted_s:.4g} s | {_percent(row.error, True)} |"
                 f" {row.low_s:.4g} … {row.high_s:.4g} s |"
             )
@@ -196,6 +199,7 @@ def table(rows: tuple[Judged, ...]) -> str:
             "high_s",
             "error",
             "covered",
+            "old",
             "assumed",
         ]
     )
@@ -213,6 +217,7 @@ def table(rows: tuple[Judged, ...]) -> str:
                 f"{row.high_s:.6g}",
                 f"{row.error:.4f}",
                 int(row.covered),
+                int(row.old),
                 "; ".join(row.assumed),
             ]
         )

@@ -28,6 +28,8 @@ TEXT: Mapping[str, Mapping[str, str]] = {
         "unfinished": "**Not finished:** {waiting} rows wait to be run anew, mostly float8, mixtures of "
         "experts and long pipelines, which are harder than those above. Do not read these "
         "medians as the result for all.",
+        "old": "{old} rows, marked † below, were predicted by an earlier state of the models than the "
+        "newest and wait to be predicted anew.",
         "by_source": "## By source and hardware\n\n*Lean* is the median with its sign; *held* how "
         "often the interval holds the measurement; *interval* its median half-width.",
         "head_source": "| source | hardware | rows | median | mean | worst | lean | held |"
@@ -81,6 +83,7 @@ TEXT: Mapping[str, Mapping[str, str]] = {
         "head_all": "| 厂商 | 条数 | 中位 | 平均 | 最差 | 偏向 | 区间命中 | 区间半宽 |",
         "unfinished": "**尚未完成：**等待重新运行的 {waiting} 条多为 float8、混合专家和长流水线，比上面的更难；"
         "不要把这些中位数当作全部结果。",
+        "old": "{old} 条（下文以 † 标出）由比最新状态更早的模型预测，等待重新预测。",
         "by_source": "## 按来源与硬件\n\n*偏向*是带符号的中位误差；*区间命中*是区间包含实测值的比例；"
         "*区间半宽*取中位数。",
         "head_source": "| 来源 | 硬件 | 条数 | 中位 | 平均 | 最差 | 偏向 | 区间命中 | 区间半宽 |",

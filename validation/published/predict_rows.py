@@ -1,9 +1,10 @@
-"""Predict the published rows: `predict_rows.py [--jobs 2] [--missing] [part of an id ...]`.
+"""Predict the published rows: `predict_rows.py [--jobs 2] [--missing | --old] [part of an id ...]`.
 
 Writes `validation/results/published.json`: for each row what was measured, what is predicted with
 its 80 % interval (of kernels, and with what the row does not state), or why it is not. Rows that
 ask for the same work on the same machine are predicted once. With parts of ids only those rows are
-predicted anew; the others are kept, and with `--kept` all are.
+predicted anew; the others are kept, and with `--kept` all are. Each has the digest of the
+models that made it (`state`) and when it did (`on`): the page marks rows of an earlier state.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +26,20 @@ HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:
     sys.path.insert(0, str(HERE.parent))
 
+from published.captures import sources  # noqa: E402
 from published.express import Expressed, NotExpressed, express  # noqa: E402
 from published.repeats import widened  # noqa: E402
 from published.rows import Row, read_rows  # noqa: E402
+from published.steps import capture, microbatches, step_s, with_microbatches  # noqa: E402
 from published.unstated import half_widths  # noqa: E402
 
 NOT_RUN = "expressed, but not run since the models changed"
 """Why a row has no prediction yet: `--missing` runs it."""
 
-_FOUND = ("predicted_s", "kernels_low_s", "kernels_high_s", "took_s", "failed")
+_FOUND = ("predicted_s", "kernels_low_s", "kernels_high_s", "took_s", "state", "on", "failed")
+
+_DECIDE = ("cost", "hardware", "program", "timeline")
+"""Parts of gpuscope that decide a prediction."""
 
 RESULTS = HERE.parent / "results" / "published.json"
 
@@ -49,78 +56,23 @@ def predict(made: Expressed) -> dict[str, Any]:
 
     began = time.monotonic()
     try:
-        step_s, low_s, high_s = _step_s(made)
+        time_s, low_s, high_s = step_s(made)
     except GpuscopeError as error:
         return {"failed": str(error).splitlines()[0]}
     return {
-        "predicted_s": step_s,
+        "predicted_s": time_s,
         "kernels_low_s": low_s,
         "kernels_high_s": high_s,
         "took_s": round(time.monotonic() - began, 2),
+        "state": state(),
+        "on": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
     }
 
 
-def _step_s(made: Expressed) -> tuple[float, float, float]:
-    """Step time and interval; many microbatches without a pipeline from one and from two.
-
-    A step of m equal microbatches takes t1 + (m - 1) (t2 - t1): the first and the last differ from
-    those between, which are alike.
-    """
-    from gpuscope.cost.skew import DEVICE_BOUND, waiting
-
-    count = _microbatches(made)
-    if count <= 2:
-        step_s, low_s, high_s = _recost(made)
-    else:
-        one, two = (_recost(_with_microbatches(made, few)) for few in (1, 2))
-        step_s = one[0] + (count - 1) * (two[0] - one[0])
-        low_s, high_s = step_s * two[1] / two[0], step_s * two[2] / two[0]
-    if made.devices == 1:
-        return step_s, low_s, high_s
-    late = waiting(made.devices, step_s, DEVICE_BOUND)  # as gpuscope.prediction adds it
-    return step_s + late.mean_s, low_s + late.low_s, high_s + late.high_s
-
-
-_remembered: dict[str, tuple[float, float, float]] = {}
-
-
-def _recost(made: Expressed) -> tuple[float, float, float]:
-    key = key_of(made)
-    if key not in _remembered:
-        _remembered[key] = _costed(made)
-    return _remembered[key]
-
-
-def _costed(made: Expressed) -> tuple[float, float, float]:
-    from gpuscope.api import recost
-
-    cluster = made.machine.cluster(made.devices)
-    found = recost(made.workload, cluster, options=made.options, memory=False)
-    assert found.low_s is not None
-    assert found.high_s is not None
-    return found.step_time_s, found.low_s, found.high_s
-
-
-def _microbatches(made: Expressed) -> int:
-    """Microbatches of a step where they follow each other; 1 where a pipeline overlaps them."""
-    plan = made.options.parallel
-    if plan is None or (plan.pp or 1) > 1:
-        return 1
-    return (plan.global_batch or 1) // (_replicas(made) * (plan.microbatch or 1))
-
-
-def _replicas(made: Expressed) -> int:
-    plan = made.options.parallel
-    assert plan is not None
-    return made.devices // ((plan.tp or 1) * (plan.cp or 1) * (plan.pp or 1))
-
-
-def _with_microbatches(made: Expressed, count: int) -> Expressed:
-    plan = made.options.parallel
-    assert plan is not None
-    batch = _replicas(made) * (plan.microbatch or 1) * count
-    options = replace(made.options, parallel=replace(plan, global_batch=batch))
-    return replace(made, options=options)
+@cache
+def state() -> str:
+    """A digest of the models, constants and captures that predict."""
+    return sources(_DECIDE)
 
 
 def rows_to_predict(rows: Iterable[Row], parts: Sequence[str]) -> list[Row]:
@@ -162,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--missing", action="store_true", help="keep what is predicted already")
+    parser.add_argument("--old", action="store_true", help="keep what today's models predicted")
+    parser.add_argument("--captures", action="store_true", help="capture; predict nothing")
     parser.add_argument("--kept", action="store_true", help="predict nothing; write anew")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(arguments)
@@ -171,6 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = {row.id for row in rows_to_predict(rows, asked.parts)}
     if asked.kept:
         wanted = set()
+    if asked.old:
+        wanted -= {name for name, entry in known.items() if entry.get("state") == state()}
     if asked.missing:
         wanted -= {name for name, entry in known.items() if "predicted_s" in entry}
     tasks: dict[str, Expressed] = {}
@@ -178,6 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         made = expressed[name]
         if isinstance(made, Expressed):
             tasks.setdefault(key_of(made), made)
+    if asked.captures:
+        _capture(tasks)
+        return 0
     found: dict[str, dict[str, Any]] = {}
     for key, result in _all(tasks, asked.jobs):
         found[key] = result
@@ -185,6 +144,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _write(_entries(rows, expressed, found, known))
     _write(_entries(rows, expressed, found, known))
     return 0
+
+
+def _capture(tasks: dict[str, Expressed]) -> None:
+    from gpuscope.errors import GpuscopeError
+
+    for number, key in enumerate(_breadth_first(tasks), 1):
+        began = time.monotonic()
+        try:
+            capture(tasks[key])
+        except GpuscopeError as error:
+            print(tasks[key].row.id, error)
+        took_s = time.monotonic() - began
+        print(f"{number:4d}/{len(tasks)}  {took_s:6.1f} s  {tasks[key].row.id}", flush=True)
 
 
 def _entries(
@@ -242,8 +214,9 @@ def _breadth_first(tasks: dict[str, Expressed]) -> list[str]:
 
 
 def _family(made: Expressed) -> str:
-    """Rows that differ in their number of microbatches alone share their captures."""
-    return key_of(made) if _microbatches(made) <= 2 else key_of(_with_microbatches(made, 2))
+    """Rows that differ in device and number of microbatches alone share their captures."""
+    few = with_microbatches(made, 2) if microbatches(made) > 2 else made
+    return repr((few.workload, few.devices, asdict(few.options)))
 
 
 def _task(family: Sequence[tuple[str, Expressed]]) -> list[tuple[str, dict[str, Any]]]:
@@ -253,7 +226,6 @@ def _task(family: Sequence[tuple[str, Expressed]]) -> list[tuple[str, dict[str, 
             found.append((key, predict(made)))
         except Exception as error:  # a row that breaks must not stop the others; it is listed
             found.append((key, {"failed": f"{type(error).__name__}: {error}".splitlines()[0]}))
-    _remembered.clear()
     return found
 
 

@@ -23,6 +23,7 @@ class Judged:
         release: of its software; "" where it states none.
         measured_s, predicted_s, low_s, high_s: seconds a step.
         assumed: what the row does not say.
+        old: predicted by an earlier state of the models than the newest of its table.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Judged:
     assumed: tuple[str, ...] = ()
     stack: str = ""
     release: str = ""
+    old: bool = False
 
     @property
     def error(self) -> float:
@@ -96,7 +98,14 @@ def scaled(row: Judged, factor: float) -> Judged:
     return replace(row, low_s=low_s, high_s=high_s)
 
 
+def newest_state(entries: Mapping[str, Entry]) -> str:
+    """The state of the models that predicted last; "" where none is known."""
+    stamped = [(e.get("on", ""), e.get("state", "")) for e in entries.values()]
+    return max(stamped, default=("", ""))[1]
+
+
 def _judged(entries: Mapping[str, Entry]) -> tuple[Judged, ...]:
+    newest = newest_state(entries)
     return tuple(
         Judged(
             id=name,
@@ -111,6 +120,7 @@ def _judged(entries: Mapping[str, Entry]) -> tuple[Judged, ...]:
             assumed=tuple(e["assumed"]),
             stack=e["stack"],
             release=e["release"],
+            old=e.get("state", "") != newest,
         )
         for name, e in entries.items()
         if "predicted_s" in e

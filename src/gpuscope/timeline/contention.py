@@ -44,6 +44,9 @@ ROUNDS = 6
 SETTLED = 1e-4
 """Share of the period by which no task may still change."""
 
+SETTLED_ALL = 1e-3
+"""The same of all tasks of a rank together: in a long step each alone is next to nothing."""
+
 Bools = npt.NDArray[np.bool_]
 
 
@@ -203,9 +206,11 @@ def settle(
 
 
 def _settled(walk: Walk, before: Beside, after: Beside) -> bool:
-    """Whether no task's times have changed by more than `SETTLED` of the period."""
+    """Whether times have changed by no more than `SETTLED`, `SETTLED_ALL` of the period."""
     pairs = ((before.duration_s, after.duration_s), (before.held_s, after.held_s))
-    return all(bool((np.abs(b - a) <= SETTLED * walk.period_s).all()) for a, b in pairs)
+    moved_s = [np.abs(b - a) for a, b in pairs]
+    each = all(bool((moved <= SETTLED * walk.period_s).all()) for moved in moved_s)
+    return each and sum(float(m.sum()) for m in moved_s) <= SETTLED_ALL * walk.period_s
 
 
 def held_s(schedule: Schedule, walk: Walk, used_s: Floats, overlap: Overlap) -> Floats:
