@@ -4,9 +4,10 @@
     python validation/unseen.py measure OUT        # on a GPU: a recording each, the host's bench
     python validation/unseen.py judge              # afterwards: the tables of docs/accuracy.md
 
-The programs are in `workloads/unseen_*.py`, written as a tutorial or a paper's code would be. What
-was said before the measurement stays in the file and is judged as it was; what today's models say
-stands beside it. A GPU of another kind than the H200 serves as well: predictions are made for both.
+The programs are in `workloads/`, set by set (`unseen_*.py`, `fresh_*.py`, `third_*.py`, `fourth_*.py`),
+written as a tutorial or a paper's code would be. What was said before the measurement stays in the file
+and is judged as it was; what today's models say stands beside it. A GPU of another kind than the H200
+serves as well: predictions are made for both.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from zoo import Entry  # noqa: E402
 SAID = HERE / "results" / "unseen_said.json"
 RESULTS = HERE / "results" / "unseen.json"
 RECORDINGS = HERE / "recordings"
-FOLDERS = {"first": "unseen", "second": "fresh", "third": "third"}
+FOLDERS = {"first": "unseen", "second": "fresh", "third": "third", "fourth": "fourth"}
 """Of a device's recordings, by set. Beside them `<folder>_host.toml`, constants of the H200's host by
 its own bench of the same minutes."""
 
@@ -61,11 +62,25 @@ _NAMES = {
     "third_worlds": """curves_on_edges weights_from_a_network arrows_in_molecules sides_of_triangles
         crossed_columns columns_as_words what_comes_next_in_the_shop winds_over_a_mesh
         attention_of_neighbours soft_critics surface_of_a_solid clouds_that_flow""",
+    "fourth_pictures": """video_diffusion video_autoencoder vision_low_rank_compiled
+        self_distillation""",
+    "fourth_scenes": """deformable_detection quantisation_aware strip_segmentation
+        cameras_to_ground""",
+    "fourth_texts": """gated_delta_hybrid latent_attention_decode speculative_verification
+        group_relative_policy four_bit_low_rank shampoo_language normalised_language_compiled""",
+    "fourth_sciences": """point_transformer spherical_weather cell_counts equivariant_potential
+        protein_tuning""",
+    "fourth_signals": """speech_pretraining music_separation tables_in_context_compiled
+        temporal_fusion multi_task_ranking robot_diffusion""",
 }
-INFERENCE = ("superresolution", "decode_eager")
 
 PROGRAMS: tuple[Entry, ...] = tuple(
-    Entry(name.replace("_", "-"), f"{module}.py:{name}", group=module.replace("unseen_", ""))
+    Entry(
+        name.replace("_", "-"),
+        f"{module}.py:{name}",
+        group=module.replace("unseen_", ""),
+        graphs="compiled" if name.endswith("_compiled") else "",
+    )
     for module, names in _NAMES.items()
     for name in names.split()
 )
@@ -130,7 +145,8 @@ def chosen(names: list[str]) -> list[Entry]:
 
 def set_of(entry: Entry) -> str:
     """Each set was written after the one before it had been looked at."""
-    return {"fresh": "second", "third": "third"}.get(entry.group.partition("_")[0], "first")
+    begin = entry.group.partition("_")[0]
+    return next((name for name, folder in FOLDERS.items() if folder == begin), "first")
 
 
 # -- afterwards ---------------------------------------------------------------------------------
@@ -161,7 +177,8 @@ def rows(names: list[str]) -> list[dict[str, Any]]:
             }
             program = program_of(entry)
             row["today"] = _figures(gs.predict(program, on=on))
-            row["kinds"] = kernels_by_kind(entry, program, on, folder)
+            if not entry.compiled:
+                row["kinds"] = kernels_by_kind(entry, program, on, folder)
             own = folder.with_name(f"{folder.name}_host.toml")
             if own.exists():
                 row["own"] = _figures(gs.predict(program, on=on, calibration=own))
@@ -302,21 +319,27 @@ def record(entry: Entry, out: Path, seconds: float) -> dict[str, Any]:
 
 
 def measure_all(out: Path, names: list[str], seconds: float, budget_s: float) -> None:
-    """Bench the host, measure every program that has no recording yet, bench again."""
+    """Bench the host, measure every program that has no recording yet; bench again in time left."""
     import measure
 
     began = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
-    measure.bench_host(out / "first")
-    print(f"bench done after {time.perf_counter() - began:.0f} s", flush=True)
+    if not (out / "first").exists():
+        measure.bench_host(out / "first")
+    bench_s = time.perf_counter() - began
+    print(f"bench done after {bench_s:.0f} s", flush=True)
     import torch  # noqa: F401
     import torch._dynamo  # noqa: F401
     import transformers  # noqa: F401
 
     (out / "machine.json").write_text(json.dumps(measure.machine(), indent=1))
-    for entry in chosen(names):
+    left = [e for e in chosen(names) if not (out / f"{e.name}.json").exists()]
+    measure.warm_compiler([e for e in left if e.compiled])
+    print(f"compiled after {time.perf_counter() - began:.0f} s", flush=True)
+    for entry in left:
         file = out / f"{entry.name}.json"
-        if file.exists() or time.perf_counter() - began > budget_s:
+        if time.perf_counter() - began > budget_s:
+            print(f"{entry.name}: left out, no time", flush=True)
             continue
         pid = os.fork()
         if pid == 0:
@@ -338,7 +361,7 @@ def measure_all(out: Path, names: list[str], seconds: float, budget_s: float) ->
                 print(f"{entry.name}: FAILED {type(error).__name__}: {text}", flush=True)
             os._exit(code)
         os.waitpid(pid, 0)
-    if time.perf_counter() - began < budget_s:
+    if time.perf_counter() - began + bench_s < budget_s:
         measure.bench_host(out / "last")
 
 

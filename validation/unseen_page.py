@@ -100,7 +100,7 @@ def _row(row: Row) -> str:
 def write(found: list[Row]) -> None:
     """Write the tables into both pages."""
     rule = "|---|---|---:|---:|---:|---:|---:|"
-    for name, groups in (("first", FIRST), ("second", LATER), ("third", LATER)):
+    for name, groups in (("first", FIRST), ("second", LATER), ("third", LATER), ("fourth", LATER)):
         rows = [r for r in found if r["set"] == name]
         suffix = "" if name == "first" else f"-{name}"
         for page, head in SUMS.items() if rows else ():

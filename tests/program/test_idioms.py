@@ -283,6 +283,33 @@ def test_training_for_quantized_numbers_is_followed() -> None:
     assert "_fused_moving_avg_obs_fq_helper" in names(build)
 
 
+@pytest.mark.parametrize("step", [0.1, "tensor", "channel", "learnt"])
+def test_rounding_is_imitated_for_values_of_any_size(step: object) -> None:
+    def build() -> Step:
+        x = torch.randn(2**12, 2**13, device="cuda", requires_grad=True)  # 128 MiB: not tried
+        one, none = torch.ones((), device="cuda"), torch.zeros((), device="cuda").int()
+        rows = torch.ones(2**12, device="cuda", requires_grad=step == "learnt")
+
+        def run() -> object:
+            if step == 0.1:
+                y = torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127)
+            elif step == "tensor":
+                y = torch.fake_quantize_per_tensor_affine(x, one, none, -128, 127)
+            elif step == "channel":
+                y = torch.fake_quantize_per_channel_affine(x, rows, rows.int(), 0, -128, 127)
+            else:
+                y = torch._fake_quantize_learnable_per_channel_affine(x, rows, rows, 0, -128, 127)
+            y.sum().backward()
+            assert (y.shape, y.dtype, y.stride()) == (x.shape, x.dtype, x.stride())
+            assert x.grad is not None
+            return y
+
+        return run
+
+    program = capture(build)
+    assert any("fake_quantize" in op.name for op in program.ops)
+
+
 def test_quantized_layers_are_said_to_be_of_the_cpu() -> None:
     quantization = pytest.importorskip("torch.ao.quantization")
     model = nn.Sequential(nn.Linear(8, 8))

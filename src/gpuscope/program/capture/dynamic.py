@@ -126,7 +126,37 @@ def compressed_halves(args: Any, kwargs: Any) -> torch.Tensor:
     return made
 
 
+def fake_quantized(args: Any, kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Values rounded as training for fewer bits has them, and which were within the range.
+
+    Laid out as the values: aten/src/ATen/native/quantized/FakeQuantPerTensorAffine.cpp.
+    """
+    return torch.empty_like(args[0]), torch.empty_like(args[0], dtype=torch.bool)
+
+
+def learnable_quantized(args: Any, kwargs: Any) -> torch.Tensor:
+    """The same with a step that is learnt, which keeps no mask."""
+    return torch.empty_like(args[0])
+
+
+def learnable_quantized_backward(args: Any, kwargs: Any) -> tuple[torch.Tensor, ...]:
+    """Gradients of the values, the step and the zero point."""
+    return tuple(torch.empty_like(t) for t in args[1:4])
+
+
+_FAKE_QUANTIZED = {
+    f"aten::{name}": rule
+    for way in ("tensor", "channel")
+    for name, rule in (
+        (f"fake_quantize_per_{way}_affine_cachemask", fake_quantized),
+        (f"_fake_quantize_learnable_per_{way}_affine", learnable_quantized),
+        (f"_fake_quantize_learnable_per_{way}_affine_backward", learnable_quantized_backward),
+    )
+}
+
 OWN_SHAPES = {
+    **_FAKE_QUANTIZED,
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": fake_quantized,
     "aten::_cslt_compress": compressed_halves,
     "aten::_fused_sgd_": in_place,  # PyTorch 2.6 has no rule for it on a device
     "aten::histc": histc,
@@ -134,7 +164,7 @@ OWN_SHAPES = {
     "aten::_ctc_loss_backward": ctc_loss_backward,
     **synchronized.SHAPES,
 }
-"""Shape rules of CUDA where those of the CPU differ."""
+"""Shape rules of CUDA where those of the CPU differ or are missing."""
 
 
 def like(real: Any, given: torch.Tensor) -> Any:

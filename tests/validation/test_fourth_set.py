@@ -1,0 +1,126 @@
+"""The fourth set of unseen programs, made small: each really runs, here, and can be captured."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "validation"), str(ROOT / "validation/workloads")]
+
+torch = pytest.importorskip("torch")
+
+import unseen  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+
+SMALL: dict[str, dict[str, Any]] = {
+    "video_diffusion": {"batch": 2, "frames": 3, "side": 8, "width": 32, "depth": 1, "heads": 2},
+    "video_autoencoder": {"frames": 3, "side": 8, "widths": (32, 32, 64)},
+    "vision_low_rank_compiled": {"batch": 2, "side": 28, "width": 32, "depth": 1, "heads": 2},
+    "self_distillation": {
+        "batch": 2, "width": 32, "depth": 1, "heads": 2, "count": 64, "sides": (64, 32)
+    },
+    "deformable_detection": {"batch": 1, "side": 64, "depth": 1, "queries": 9, "truths": 2},
+    "quantisation_aware": {"batch": 2, "side": 32},
+    "strip_segmentation": {
+        "batch": 1, "side": 64, "widths": (8, 16, 24, 32), "depths": (1, 1, 1, 1)
+    },
+    "cameras_to_ground": {"batch": 1, "cameras": 2, "height": 32, "width": 64, "ground": 40},
+    "gated_delta_hybrid": {
+        "batch": 1, "length": 32, "width": 64, "depth": 4, "heads": 2, "words": 50, "chunk": 8
+    },
+    "latent_attention_decode": {
+        "batch": 2, "length": 16, "width": 64, "depth": 1, "heads": 2, "words": 50, "steps": 2
+    },
+    "speculative_verification": {
+        "batch": 2, "length": 8, "drafted": 3, "width": 512, "depth": 1, "wide": 64, "words": 50,
+        "small": 128,
+    },
+    "group_relative_policy": {"length": 32, "width": 384, "depth": 1, "words": 50},
+    "four_bit_low_rank": {"batch": 1, "length": 16, "width": 512, "depth": 1, "words": 50},
+    "shampoo_language": {
+        "batch": 2, "length": 8, "width": 64, "depth": 1, "words": 48, "size": 16
+    },
+    "normalised_language_compiled": {
+        "batch": 2, "length": 16, "width": 128, "depth": 1, "words": 50
+    },
+    "point_transformer": {"batch": 2, "points": 64, "near": 4, "widths": (8, 16)},
+    "spherical_weather": {
+        "batch": 1, "width": 8, "depth": 1, "latitudes": 12, "longitudes": 24, "degrees": 6
+    },
+    "cell_counts": {"batch": 8, "genes": 50, "hidden": 16},
+    "equivariant_potential": {"atoms": 16, "near": 4, "width": 8, "depth": 1},
+    "protein_tuning": {"batch": 2, "length": 24, "width": 64, "depth": 2, "heads": 2},
+    "speech_pretraining": {
+        "batch": 2, "samples": 32000, "width": 64, "depth": 1, "filters": 16, "negatives": 5
+    },
+    "music_separation": {"batch": 1, "samples": 4096, "width": 8, "depth": 2},
+    "tables_in_context_compiled": {
+        "batch": 2, "rows": 20, "columns": 6, "width": 24, "depth": 1, "heads": 2
+    },
+    "temporal_fusion": {"batch": 3, "past": 6, "ahead": 3, "width": 16},
+    "multi_task_ranking": {"batch": 16, "tables": 2, "things": 40, "width": 8, "history": 3},
+    "robot_diffusion": {"batch": 2, "side": 64, "widths": (16, 32, 64)},
+}  # fmt: skip
+
+
+READS = ("video_autoencoder", "latent_attention_decode", "speculative_verification")
+"""What does not train."""
+
+
+class OnProcessor(TorchFunctionMode):
+    """What asks for "cuda" gets the processor; what would be compiled runs as it is."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call `func` on the processor."""
+        kwargs = dict(kwargs or {})
+        if str(kwargs.get("device", "")).startswith("cuda"):
+            kwargs["device"] = "cpu"
+        return args[0] if func is torch.Tensor.cuda else func(*args, **kwargs)
+
+
+def target(entry: unseen.Entry) -> tuple[str, Callable[..., Callable[[], object]]]:
+    """The program's name and the function that builds it."""
+    module, _, name = entry.target.partition(".py:")
+    return name, getattr(importlib.import_module(module), name)
+
+
+FOURTH = [e for e in unseen.PROGRAMS if unseen.set_of(e) == "fourth"]
+
+
+@pytest.mark.parametrize("entry", FOURTH, ids=lambda e: e.name)
+def test_a_small_one_runs_and_is_the_same_each_time(entry, monkeypatch) -> None:
+    name, build = target(entry)
+    monkeypatch.setattr(torch, "compile", lambda model: model)
+    monkeypatch.setattr(torch.nn.Module, "cuda", lambda self: self)
+    said = []
+    for _ in range(2):
+        with OnProcessor():
+            step = build(**SMALL[name])
+            said.append([_flat(step()) for _ in range(2)])
+    assert said[0] == said[1]
+    assert all(-1e9 < value < 1e9 for values in said[0] for value in values)
+    if name not in READS:
+        assert said[0][0] != said[0][1]  # it learns
+
+
+def _flat(found: Any) -> list[float]:
+    parts = found if isinstance(found, tuple) else (found,)
+    return [float(v) for part in parts for v in part.flatten()[:64].float()]
+
+
+@pytest.mark.parametrize("entry", FOURTH, ids=lambda e: e.name)
+def test_a_small_one_is_captured(entry) -> None:
+    import gpuscope as gs
+
+    name, build = target(entry)
+    found = gs.predict(lambda: build(**SMALL[name]), on="h200")
+    assert found.step_time_interval_s[0] <= found.step_time_s <= found.step_time_interval_s[1]
+    assert (found.timeline.events.kind == 0).sum() > 10
