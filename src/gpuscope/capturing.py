@@ -129,6 +129,8 @@ def capture_job(
     options: WorkloadOptions | None = None,
     strict: bool = False,
     calibration: Calibration | None = None,
+    *,
+    keep: bool = True,
 ) -> Program | RankPrograms:
     """Record one step of every distinct rank of a workload on a cluster.
 
@@ -139,6 +141,8 @@ def capture_job(
         workload, options, strict: see `capture`; ranks captured before are returned as they are.
         cluster: one rank a device.
         calibration: of its device, for the clock that a whole script reads; None: the catalogue's.
+        keep: what is captured by name is kept, where anything is (`keeping`); else it is only taken
+            from what was kept: writing a deep job takes a third of capturing it.
 
     Raises:
         InvalidValueError: ranks captured for another number of devices.
@@ -156,7 +160,8 @@ def capture_job(
 
         return jax_job(workload, cluster, options)
     if isinstance(workload, (str, TransformerSize)):
-        return _named_job(workload, cluster, for_cluster(options, cluster), strict, calibration)
+        laid = for_cluster(options, cluster)
+        return _named_job(workload, cluster, laid, strict, calibration, keep)
     if cluster.n_devices == 1 or not callable(workload):
         return capture(workload, options=options, strict=strict)
     from gpuscope.program.ranks import capture_ranks
@@ -170,6 +175,7 @@ def _named_job(
     options: WorkloadOptions | None,
     strict: bool,
     calibration: Calibration | None,
+    keep: bool,
 ) -> Program | RankPrograms:
     """A model or a file, as `capture_job` records it, or as it was kept."""
     from gpuscope.program.models.settings import WorkloadOptions
@@ -191,6 +197,7 @@ def _named_job(
         _job_key(cluster),
         strict,
         record,
+        keep,
     )
     return kept
 

@@ -108,7 +108,7 @@ def scored_alone() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Simulator, "judge", judge)
-        patch.setattr(searching, "_composed", lambda *_: {})
+        patch.setattr(searching, "composed", lambda *_: {})
         yield
 
 

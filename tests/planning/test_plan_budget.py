@@ -30,7 +30,7 @@ def _quick() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Simulator, "judge", judge)
-        patch.setattr(searching, "_composed", lambda *_: {})
+        patch.setattr(searching, "composed", lambda *_: {})
         yield
 
 

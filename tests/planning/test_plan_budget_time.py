@@ -77,7 +77,7 @@ def _answered(
         )
 
     monkeypatch.setattr(Simulator, "judge", judge)
-    monkeypatch.setattr(search, "_composed", lambda *given: iter(()))
+    monkeypatch.setattr(search, "composed", lambda *given: iter(()))
     monkeypatch.setattr(search, "lost", lambda *given: False)
     return search.search(question), done
 

@@ -38,7 +38,7 @@ def _is_told(told: Explanation) -> None:
 @pytest.mark.parametrize("when", ["recorded", "simulated"])
 def test_training(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = interrupted if when == "recorded" else lambda *_: {}
-    monkeypatch.setattr(training, "_composed", stopped)
+    monkeypatch.setattr(training, "composed", stopped)
     monkeypatch.setattr(Simulator, "judge", interrupted)
     found = training.search(asked(model="gpt2", seq=256, devices="1"))
     assert (found.judged, found.complete, found.best.simulated) == ((), False, False)
@@ -84,7 +84,7 @@ def test_serving_before_anything_was_scored(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_largest_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "_composed", lambda *_: {})
+    monkeypatch.setattr(training, "composed", lambda *_: {})
     monkeypatch.setattr(Simulator, "judge", interrupted)
     found = largest(7, on="rtx-4090", devices=8)
     assert sum(isinstance(each.plan, Plan) for each in found) == 1

@@ -93,7 +93,7 @@ def test_where_the_first_do_not_fit_the_roomiest_is_tried(monkeypatch: pytest.Mo
         return replace(judged(1.0), candidate=candidate, fits=float(roomy))
 
     monkeypatch.setattr(Simulator, "judge", judge)
-    monkeypatch.setattr(searching, "_composed", lambda *_: {})
+    monkeypatch.setattr(searching, "composed", lambda *_: {})
     found = search(asked(simulate=1))
     assert found.best.candidate.plan.recompute == "full"
     assert len(found.judged) == 1

@@ -71,7 +71,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr(Simulator, "judge", judge)
-    monkeypatch.setattr("gpuscope.planning.search._composed", lambda *_: {})
+    monkeypatch.setattr("gpuscope.planning.search.composed", lambda *_: {})
 
 
 def _sized(memory: str, **more: Any) -> Any:

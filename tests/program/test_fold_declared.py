@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +92,7 @@ def test_the_same_code_on_other_sizes_is_captured_at_one_depth(
     from gpuscope.program.models.settings import WorkloadOptions
     from gpuscope.program.workload import resolve
 
-    monkeypatch.setattr(fold_python, "_fewer", OrderedDict())
+    monkeypatch.setattr(fold_python, "_added", {})
     depths: list[int] = []
     real = capture.capture
 
@@ -115,6 +114,6 @@ def test_the_same_code_on_other_sizes_is_captured_at_one_depth(
     assert len(depths) == 2
     after = captured(4)  # shards of another size, the same Python
     assert len(depths) == 3
-    fold_python._fewer.clear()
+    fold_python._added.clear()
     assert differences(after, captured(4)) == []
     assert len(depths) == 5

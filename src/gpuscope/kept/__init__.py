@@ -65,19 +65,21 @@ class Store:
         ranks: tuple[int, int],
         strict: bool,
         capture: Callable[[], Any],
+        keep: bool = True,
     ) -> Any:
         """Return what is kept of a question, else what `capture` gives, to be kept.
 
         Args:
             workload, options, ranks, strict: as `question_of` takes them.
             capture: captures it; its errors are passed on.
+            keep: whether what is captured is.
         """
         if not self._open:
             return capture()
         from gpuscope.kept import form
 
         ask = self._asking(workload, options, ranks, strict)
-        return self._kept(ask, workload, capture, form.packed, form.unpacked)
+        return self._kept(ask, workload, capture, form.packed if keep else None, form.unpacked)
 
     def figures(
         self,
@@ -133,7 +135,7 @@ class Store:
         ask: Callable[[str | None], str | None],
         name: str,
         make: Callable[[], Any],
-        packed: Callable[[Any], bytes],
+        packed: Callable[[Any], bytes] | None,
         unpacked: Callable[[bytes], Any],
     ) -> Any:
         self._machine = self._machine or self._machine_now()
@@ -145,6 +147,8 @@ class Store:
         found = self._found(question, unpacked)
         if found is None:
             found = make()
+            if packed is None:
+                return found
             self._waiting[question] = _Waiting(found, name, ask, packed)
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from gpuscope.planning.choice import indistinct
+from gpuscope.planning.choice import choose, indistinct
 from gpuscope.planning.types import Candidate, Judged, Question
 from gpuscope.planning.verdicts import quick_value
 from gpuscope.program.models.parallel.options import Parallelism
@@ -36,7 +36,10 @@ def for_the_front(question: Question) -> int:
 def lost(
     question: Question, candidate: Candidate, composed_s: float | None, judged: Sequence[Judged]
 ) -> bool:
-    """Whether a candidate can neither tie with the best so far nor add a cluster to the front.
+    """Whether a candidate can neither become the answer nor add a cluster to the front.
+
+    It becomes that where it is the better one, or where it cannot be told from the best and is the
+    simpler one, or as simple and before the choice.
 
     Args:
         question: what is asked.
@@ -44,10 +47,7 @@ def lost(
         composed_s: its composed step; None: it has none, and nothing is known of it.
         judged: those that were, and fit.
     """
-    known = {each.candidate.cluster for each in judged}
-    if composed_s is None or not known:
-        return False
-    if candidate.cluster not in known and len(known) < for_the_front(question):
+    if composed_s is None or not judged:
         return False
     goal = question.goal
     least = min(judged, key=lambda each: each.value(goal) or inf)
@@ -56,7 +56,27 @@ def lost(
         return False
     slack = DEEP_SLACK if candidate.plan.pp > DEEP else SLACK
     shortest_s = composed_s * (1 - slack) * min(1.0, least.step_s / least.scored_s)
-    half = (least.high_s - least.low_s) / 2 / least.step_s
+    known = {each.candidate.cluster for each in judged}
+    new = candidate.cluster not in known and len(known) < for_the_front(question)
+    if new and not any(_beats(each, candidate, shortest_s) for each in judged):
+        return False
     quick = quick_value(goal, candidate.cluster, shortest_s)
+    if quick <= value:
+        return False
+    half = (least.high_s - least.low_s) / 2 / least.step_s
     same = candidate.cluster.device.id == least.candidate.cluster.device.id
-    return quick > value and not indistinct(quick, half, value, half, same_device=same)
+    tie = indistinct(quick, half, value, half, same_device=same)
+    best, _ = choose(judged, goal)
+    mine = candidate.dimensions, candidate.devices, quick
+    chosen = best.candidate.dimensions, best.candidate.devices, best.value(goal) or inf
+    return not tie or mine >= chosen
+
+
+def _beats(each: Judged, candidate: Candidate, shortest_s: float) -> bool:
+    """Whether another candidate of the same device is quicker in fewer of its hours: cost and
+    energy follow, the arithmetic being the same."""
+    other = each.candidate
+    if other.cluster.device.id != candidate.cluster.device.id:
+        return False
+    spent_s = other.devices * each.step_s
+    return each.step_s <= shortest_s and spent_s <= candidate.devices * shortest_s

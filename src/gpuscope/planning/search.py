@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuscope.document.quantities import Bytes
@@ -11,7 +11,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, GpuscopeError, MissingPackageError
 from gpuscope.planning.budget import Budget
 from gpuscope.planning.choice import choose, front
-from gpuscope.planning.composed import composed_s
+from gpuscope.planning.composing import composed, cut_anew, first_of_each
 from gpuscope.planning.dimensions.registry import DIMENSIONS
 from gpuscope.planning.figures.registry import FIGURES, Measured, quick_of
 from gpuscope.planning.held import held_bytes
@@ -19,11 +19,10 @@ from gpuscope.planning.hopes import for_the_front, lost
 from gpuscope.planning.interrupted import by_score
 from gpuscope.planning.limits import OverLimitError, broken, nothing_within, timed
 from gpuscope.planning.neighbours import neighbours
-from gpuscope.planning.recut import recut
 from gpuscope.planning.score import Scores, score
 from gpuscope.planning.shortfall import nothing_fits
 from gpuscope.planning.simulate import Simulator
-from gpuscope.planning.space import candidates, refusal
+from gpuscope.planning.space import candidates
 from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate, Judged, Plan, Question, Rejected
 from gpuscope.planning.verdicts import against_limits, beyond, left, out, quick_value, verdict
@@ -39,12 +38,6 @@ ROOMY = 4
 HOPELESS = 4.0
 """What the quick score calls so many times too large is not simulated: of 282 published runs, which
 all took place, it calls one 3.4 times too large, and none more so."""
-
-COMPOSED = 64
-"""Candidates, the best by the first score, whose step is composed of their block's price."""
-
-SPLITS = 8
-"""Different (tp, cp, ep), and choices beside them: each is a recording."""
 
 OnCandidate = Callable[[int, int, Candidate], None]
 
@@ -110,10 +103,10 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
     try:
         if len(order) > question.simulated:
             tables = Tables(question)
-            for n, step_s, peak_bytes in _composed(question, found, order, tables):
+            for n, step_s, peak_bytes in composed(question, found, order, scores, tables):
                 steps[n], peaks[n] = step_s, peak_bytes
             quick = sorted(steps, key=steps.__getitem__)[: TRIES * question.simulated]
-            for each, step_s in _cut_anew(question, [found[n] for n in quick], tables):
+            for each, step_s in cut_anew(question, [found[n] for n in quick], tables):
                 steps[len(found)] = step_s
                 peaks[len(found)] = held_bytes(question, each, tables.of(each))
                 order.append(len(found))
@@ -125,11 +118,11 @@ def _searched(question: Question, on_candidate: OnCandidate | None) -> Plan:
     scores.estimate_bytes[[*peaks]] = [*peaks.values()]
     ranked = _by_score(question, found, scores, order, steps)
     # The others can still win; the first of each are for the front.
-    order = _first_of_each(found, ranked, for_the_front(question))
+    order = first_of_each(found, ranked, for_the_front(question))
     done = _Simulated(question, found, scores, steps, on_candidate)
     done.complete = complete
     if complete:
-        done.go_through(order)
+        done.go_through(ranked, order)
     judged = done.judged
     rejected += done.refused
     ended = done.complete and done.cut is None
@@ -191,11 +184,17 @@ class _Simulated:
         self.cut: int | None = None
         self._budget = Budget(question.within_s)
 
-    def go_through(self, order: Sequence[int]) -> None:
-        """Simulate as many as are wanted; where none fits, those with most room, too."""
+    def go_through(self, ranked: Sequence[int], order: Sequence[int]) -> None:
+        """Simulate the best, then as many as are wanted; where none fits, those with most room.
+
+        Args:
+            ranked: places of candidates, until one of them fits: it rules out most of the others.
+            order: of all others.
+        """
         wanted = self.question.simulated
         roomy = sorted(order, key=self._share)
-        for places, enough in ((order[: TRIES * wanted], wanted), (roomy[:ROOMY], 1)):
+        turns = (ranked[:wanted], 1), (order[: TRIES * wanted], wanted), (roomy[:ROOMY], 1)
+        for places, enough in turns:
             for place in places:
                 if len(self.judged) >= enough:
                     break
@@ -310,42 +309,6 @@ def _ordered(
     return places, hopeless
 
 
-def _composed(
-    question: Question, found: Sequence[Candidate], places: Sequence[int], tables: Tables
-) -> Iterator[tuple[int, float, float]]:
-    """Steps composed of what blocks cost, and peaks: of the first of each cluster, then of others.
-
-    What cannot be recorded has none.
-    """
-    splits = set[object]()
-    count = 0
-    for n in _first_of_each(found, places):
-        plan = found[n].plan
-        split = plan.tp, plan.cp, plan.ep, found[n].more
-        if count == COMPOSED or (len(splits) == SPLITS and split not in splits):
-            continue
-        splits.add(split)
-        try:
-            block = tables.of(found[n])
-        except GpuscopeError:
-            continue
-        count += 1
-        made = composed_s(question, found[n], block), held_bytes(question, found[n], block)
-        yield n, *made
-
-
-def _cut_anew(
-    question: Question, best: Sequence[Candidate], tables: Tables
-) -> Iterator[tuple[Candidate, float]]:
-    """Pipelines among the best whose stages are better cut otherwise, with their composed step."""
-    refused = refusal(question)
-    for each in best:
-        block = tables.of(each)
-        other = recut(question, each, block)
-        if other is not None and refused(other) is None:
-            yield other, composed_s(question, other, block)
-
-
 def _by_score(
     question: Question,
     found: Sequence[Candidate],
@@ -361,21 +324,6 @@ def _by_score(
         return seconds is None, *_rank(question, found, scores, n, estimate)
 
     return sorted(places, key=rank)
-
-
-def _first_of_each(
-    found: Sequence[Candidate], places: Sequence[int], most: int | None = None
-) -> list[int]:
-    """The first of each cluster before all others, of so many clusters at most."""
-    seen: set[str] = set()
-    first: list[int] = []
-    others: list[int] = []
-    for n in places:
-        name = found[n].cluster.name
-        head = name not in seen and (most is None or len(first) < most)
-        (first if head else others).append(n)
-        seen.add(name)
-    return first + others
 
 
 def _rank(

@@ -96,5 +96,5 @@ class Steps:
     def _programs(self, cluster: Cluster, options: WorkloadOptions) -> Program | RankPrograms:
         key = options, cluster.n_devices, cluster.devices_per_node
         if key not in self._captured:
-            self._captured[key] = capture_job(self.model, cluster, options)
+            self._captured[key] = capture_job(self.model, cluster, options, keep=False)
         return self._captured[key]

@@ -6,7 +6,6 @@ between operators without an operator of their own. Two depths show how many cal
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,15 +14,17 @@ from gpuscope.program.types import Op, Program
 
 __all__ = ["with_python_calls"]
 
-KEPT = 32
-"""Programs whose Python is remembered by a process."""
+KEPT = 100_000
+"""Operators whose Python is remembered by a process."""
 
-Work = tuple[str, str, int, int]
-"""Of an operator: name, phase, Python calls and instructions before it."""
+Gap = tuple[int, str, str, str, int, int]
+"""Layers of a period; the operator before, an operator, its phase, and the Python between: calls
+and instructions."""
 
-_fewer: OrderedDict[object, tuple[Work, ...]] = OrderedDict()
-"""The work with one period less, by the work of the whole: the same code on other sizes of tensors
-runs the same Python, so it need not be captured again to see how that grows."""
+_added: dict[Gap, tuple[int, int] | None] = {}
+"""Python calls and instructions that a period adds before an operator; None: it differed. The same
+code on other sizes of tensors, or beside other layers, runs the same Python, so it need not be
+captured again to see how that grows."""
 
 
 def with_python_calls(
@@ -36,8 +37,8 @@ def with_python_calls(
 
     Args:
         program: captured at `stack.depth` layers.
-        shorter: captures it with one period less in every stack; called where no program with the
-            same operators and the same Python before each was met yet.
+        shorter: captures it with one period less in every stack; called where, outside of the
+            layers, an operator with other Python before it than any met yet is.
         names: dotted names of storages in `program`.
         stacks: all with the same period and copies.
 
@@ -48,33 +49,52 @@ def with_python_calls(
     if len(periods) > 1:
         raise NotFoldableError("stacks of layers grow by different numbers")
     period, copies = stacks[0].period, stacks[0].copies
-    fewer = _known((period, _work(program)), shorter)
-    left_out = _second_segments(program, names, stacks)
-    kept = [op for op in program.ops if op.index not in left_out]
-    if [(op.name, op.phase) for op in kept] != [(name, phase) for name, phase, *_ in fewer]:
-        raise NotFoldableError("a period less changes more than the layers' operators")
+    gaps = _gaps(program, period)
+    outside = [op.index for op in program.ops if all(s.zone(op.module) is None for s in stacks)]
+    if all(_added.get(gaps[at]) for at in outside):
+        # Python of layers that are left does not know of one more.
+        added = {at: _added[gaps[at]] or (0, 0) for at in outside}
+    else:
+        added = _measured(program, shorter(), _second_segments(program, names, stacks))
+        for at, more in added.items():
+            if _added.setdefault(gaps[at], more) != more:
+                _added[gaps[at]] = None
+        while len(_added) > KEPT:
+            _added.pop(next(iter(_added)))
     work = {
-        op.index: (
-            max(0, op.python_calls + copies * (op.python_calls - calls)),
-            max(0, op.python_instructions + copies * (op.python_instructions - instructions)),
+        at: (
+            max(0, program.ops[at].python_calls + copies * calls),
+            max(0, program.ops[at].python_instructions + copies * instructions),
         )
-        for op, (_, _, calls, instructions) in zip(kept, fewer, strict=True)
+        for at, (calls, instructions) in added.items()
     }
     return replace(program, ops=tuple(_with_work(op, work) for op in program.ops))
 
 
-def _work(program: Program) -> tuple[Work, ...]:
-    return tuple((op.name, op.phase, op.python_calls, op.python_instructions) for op in program.ops)
+def _measured(program: Program, fewer: Program, left_out: set[int]) -> dict[int, tuple[int, int]]:
+    """Calls and instructions that a period adds, by operator that both programs have.
+
+    Raises:
+        NotFoldableError: other operators differ.
+    """
+    kept = [op for op in program.ops if op.index not in left_out]
+    if [(op.name, op.phase) for op in kept] != [(op.name, op.phase) for op in fewer.ops]:
+        raise NotFoldableError("a period less changes more than the layers' operators")
+    return {
+        op.index: (
+            op.python_calls - other.python_calls,
+            op.python_instructions - other.python_instructions,
+        )
+        for op, other in zip(kept, fewer.ops, strict=True)
+    }
 
 
-def _known(key: object, shorter: Callable[[], Program]) -> tuple[Work, ...]:
-    """What is remembered, the one used longest ago forgotten."""
-    if key not in _fewer:
-        _fewer[key] = _work(shorter())
-    _fewer.move_to_end(key)
-    while len(_fewer) > KEPT:
-        _fewer.popitem(last=False)
-    return _fewer[key]
+def _gaps(program: Program, period: int) -> list[Gap]:
+    before = ("", *(op.name for op in program.ops))
+    return [
+        (period, name, op.name, op.phase, op.python_calls, op.python_instructions)
+        for name, op in zip(before, program.ops, strict=False)
+    ]
 
 
 def _second_segments(
