@@ -117,3 +117,24 @@ def test_the_same_code_on_other_sizes_is_captured_at_one_depth(
     fold_python._added.clear()
     assert differences(after, captured(4)) == []
     assert len(depths) == 5
+
+
+@pytest.mark.parametrize("compiled", ["", "default"])
+def test_compiled_calls_of_layers_are_counted_on(compiled: str) -> None:
+    """Fused steps, and blocks compiled one by one: a folded capture is the whole one."""
+    pytest.importorskip("torch")
+    from gpuscope.program.capture import capture
+    from gpuscope.program.models.parallel.options import ParallelOptions, Software
+    from gpuscope.program.models.settings import WorkloadOptions
+    from gpuscope.program.workload import resolve
+
+    software = Software(fused_steps=True, fused_projections=True, compile=compiled)
+    plan = ParallelOptions(dp=2, software=software)
+    work = resolve("llama-3.2-1b", WorkloadOptions(layers=12, seq=64, parallel=plan))
+    assert work.at_depth is not None
+    folded = capture_folded(
+        work.build, work.at_depth, task="train", world=work.world, declared=work.equal_layers
+    )
+    whole = capture(work.build, task="train", world=work.world)
+    assert max(op.region for op in whole.ops) >= 12
+    assert not differences(folded, whole)

@@ -50,11 +50,17 @@ class Chain:
 
 @dataclass(slots=True)
 class Link:
-    """The successor of each storage one period on, gathered pair by pair."""
+    """The successor of each storage one period on, gathered pair by pair.
+
+    Attributes:
+        next, previous, fixed: by storage; those that all periods share are fixed.
+        regions: the same of compiled calls, by their number; one that all share follows itself.
+    """
 
     next: dict[int, int] = field(default_factory=dict)
     previous: dict[int, int] = field(default_factory=dict)
     fixed: set[int] = field(default_factory=set)
+    regions: dict[int, int] = field(default_factory=dict)
 
     def pair(self, first: int, second: int) -> None:
         """Note that `second` does for a period what `first` does for the one before.
@@ -80,6 +86,15 @@ class Link:
             if one is not other and replace(one, storage=other.storage) != other:
                 raise NotFoldableError(f"neighbouring layers differ: {one} and {other}")
             self.pair(one.storage, other.storage)
+
+    def pair_regions(self, first: int, second: int) -> None:
+        """Note which compiled call (0: none) does for a period what `first` does for its own.
+
+        Raises:
+            NotFoldableError: it contradicts an earlier pair.
+        """
+        if self.regions.setdefault(first, second) != second or (first == 0) != (second == 0):
+            raise NotFoldableError(f"compiled calls {first} and {second} play no single part")
 
     def chains(self) -> list[Chain]:
         """All chains, each from its first element.
@@ -210,6 +225,7 @@ def _link_ops(link: Link, one: Op, other: Op, stack: Stack) -> None:
         "python_calls": 0,
         "python_instructions": 0,
         "waits": (),
+        "region": 0,
     }
     same = replace(one, **bare) == replace(other, **bare)  # type: ignore[arg-type]
     same = same and stack.moved(one.module, 1) == other.module
@@ -218,6 +234,7 @@ def _link_ops(link: Link, one: Op, other: Op, stack: Stack) -> None:
             f"neighbouring layers differ: {one.name} in '{one.module}' and {other.name} in"
             f" '{other.module}'"
         )
+    link.pair_regions(one.region, other.region)
     link.pair_specs(one.inputs, other.inputs)
     link.pair_specs(one.outputs, other.outputs)
 

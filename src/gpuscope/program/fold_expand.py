@@ -49,14 +49,16 @@ def expand(program: Program, names: Mapping[int, str], stack: Stack) -> Program:
     """
     tags = Tags(program.ops, names, stack)
     passes = find_passes(program.ops, tags)
-    chains = link_all(program.ops, program.storages, names, passes, tags).chains()
+    link = link_all(program.ops, program.storages, names, passes, tags)
+    chains = link.chains()
     places = Places(passes, stack.copies, tags)
     memory = MemoryGrower(program.storages, places, stack, _unused_id(program))
     ranges = _allowed_splits(program.ops, chains, places)
     for chain, (first, last) in zip(chains, ranges, strict=True):
         memory.settle(chain, first, last)
     waits = Waits(program.ops, passes, places, stack)
-    grower = _OpGrower(program.ops, passes, chains, tags, waits)
+    regions = Regions(link.regions, stack.copies)
+    grower = _OpGrower(program.ops, passes, chains, tags, waits, regions)
     ops = grower.ops()
     return replace(program, ops=ops, storages=memory.storages(grower.lists.vectors))
 
@@ -91,6 +93,27 @@ def _allowed_splits(
     return ranges
 
 
+class Regions:
+    """Numbers of compiled calls in the grown program, in the order in which they begin.
+
+    Args:
+        following: calls of the first repeated period, and those of the second that follow them.
+        copies: periods that are put between the two.
+    """
+
+    def __init__(self, following: Mapping[int, int], copies: int) -> None:
+        self._following, self._copies = following, copies
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def at(self, region: int, periods: int = 0) -> int:
+        """The call that does `periods` deeper what `region` does in the first repeated period."""
+        if region == 0:
+            return 0
+        if periods > self._copies or self._following.get(region) == region:
+            region, periods = self._following[region], 0
+        return self._numbers.setdefault((region, periods), len(self._numbers) + 1)
+
+
 class _OpGrower:
     """Writes the operators of the grown program."""
 
@@ -101,8 +124,9 @@ class _OpGrower:
         chains: Sequence[Chain],
         tags: Tags,
         waits: Waits,
+        regions: Regions,
     ) -> None:
-        self._waits = waits
+        self._waits, self._regions = waits, regions
         self._ops, self._passes, self._tags, self._stack = ops, passes, tags, tags.stack
         self._copies = tags.stack.copies
         self._where = {e: (chain, i) for chain in chains for i, e in enumerate(chain.elements)}
@@ -133,9 +157,10 @@ class _OpGrower:
             index, module = len(self._out), op.module
             if self._stack.zone(module) == TAIL:
                 module = self._stack.moved(module, self._copies)
-            waits = self._waits.kept(op)
-            if index != op.index or module != op.module or waits != op.waits:
-                kept = replace(kept, index=index, module=module, waits=waits)
+            waits, region = self._waits.kept(op), self._regions.at(op.region)
+            same = waits == op.waits and region == op.region
+            if index != op.index or module != op.module or not same:
+                kept = replace(kept, index=index, module=module, waits=waits, region=region)
             self._out.append(kept)
 
     def _copy(self, segment: Sequence[Op], periods: int, walk: Pass) -> None:
@@ -151,6 +176,7 @@ class _OpGrower:
             values["index"], values["module"] = len(out), module
             values["inputs"], values["outputs"] = tuple(inputs), tuple(outputs)
             values["waits"] = self._waits.copied(walk, offset, periods)
+            values["region"] = self._regions.at(op.region, periods)
             out.append(Op(**values))
 
     def _fields_of(self, op: Op) -> dict[str, Any]:
