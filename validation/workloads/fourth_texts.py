@@ -504,7 +504,6 @@ def normalised_language_compiled(batch=8, length=1024, width=1024, depth=8, word
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0, fused=True)
     matrices = [p for p in model.parameters() if p.ndim == 2 and p.shape[0] > 2]
 
-    @torch.no_grad()
     def back_to_sphere():
         for p in matrices:
             p.copy_(F.normalize(p, dim=-1))

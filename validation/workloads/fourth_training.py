@@ -7,7 +7,7 @@ def fit(model, loss_of, dtype=torch.bfloat16, optimizer=None, scaled=False, clip
     """A step of training by AdamW or the optimizer given; under autocast where a type is named.
 
     `scaled`: the loss is scaled, as float16 wants. `clip`: the gradient's greatest norm.
-    `after`: called when the parameters have moved.
+    `after`: called without gradients when the parameters have moved.
     """
     learnt = [p for p in model.parameters() if p.requires_grad]
     optimizer = optimizer or torch.optim.AdamW(learnt, lr=1e-4)
@@ -24,7 +24,8 @@ def fit(model, loss_of, dtype=torch.bfloat16, optimizer=None, scaled=False, clip
         scaler.step(optimizer)
         scaler.update()
         if after:
-            after()
+            with torch.no_grad():
+                after()
         return loss.detach()
 
     return step
