@@ -62,7 +62,7 @@ def machines() -> dict[str, list[Step]]:
         real, today = row["measured"], row["today"]
         if _paced(real["device_s"], real["step_s"]):
             step = Step(real["step_s"], today["step_s"], today["low_s"], today["high_s"])
-            kinds = "unseen kinds" if row["set"] == "first" else "second unseen set"
+            kinds = "unseen kinds" if row["set"] == "first" else f"{row['set']} unseen set"
             found.setdefault(f"{row['on'].upper()}, {kinds}", []).append(step)
     for row in _read("corpus-h200-after.json"):
         real, said = row["measured"], row["predicted"]

@@ -32,7 +32,7 @@ def test_the_pages_show_the_machines() -> None:
     from pages import ROOT
 
     lines = table(machines())
-    assert len(lines) == 8
+    assert len(lines) == len(machines()) + 1 >= 9
     for page in PAGES:
         assert "\n".join(lines) in (ROOT / "docs" / page).read_text("utf-8")
 
