@@ -27,6 +27,9 @@ _TENSORS_WITH_SCALARS = (96, 64, 48, 36, 30)
 """The same where each tensor brings a number of its own."""
 _THREADS = 512
 
+_FITTING = 0.65
+"""Of the L2, what lists that are walked again and again may fill: 33 MB stay, 39 MB do not."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListLaunch:
@@ -112,11 +115,13 @@ def _list_kernels(
     limits = _TENSORS_WITH_SCALARS if scalars else _TENSORS
     most = limits[min(depth, len(limits)) - 1]
     get = work.constants.value
-    # Tensors that no 16-byte access fits are walked element by element.
-    odd = any(t.numel * t.itemsize % 16 for t in device)
-    load = get("optimizer.load") * steps * (get("optimizer.odd") if odd else 1.0)
-    if odd:
-        cycles *= get("optimizer.odd_cycles")
+    # Tensors that no 16-byte access fits are walked element by element, each on its own.
+    odd = [t.numel for t in device if t.numel * t.itemsize % 16]
+    slowest = max(odd, default=0) >= min(max(t.numel for t in device), _CHUNK)
+    load = get("optimizer.load") * steps * (get("optimizer.odd") if slowest else 1.0)
+    cycles *= 1.0 + (get("optimizer.odd_cycles") - 1.0) * sum(odd) / max(
+        sum(t.numel for t in device), 1
+    )
     hot = _hot_share(work)
     slow = get("optimizer.step_s") if step_s is None else step_s
     kernels = []
@@ -150,13 +155,20 @@ def _list_kernels(
 def _hot_share(work: Work) -> float:
     """Share of the lists' bytes that is likely in the L2; all or nothing where it is near either.
 
-    A load of a step waits for its slowest thread, so a few cold tensors cost as cold ones do.
+    A load of a step waits for its slowest thread, so a few cold tensors cost as cold ones do. Lists
+    are walked from end to end: ones that do not fit as a whole have pushed out what comes next.
     """
     total = hot = 0
-    for position, spec in enumerate(work.op.inputs):
-        if spec.device == "device":
+    lists: dict[object, int] = {}
+    for position, spec in enumerate((*work.op.inputs, *work.op.outputs)):
+        if spec.device != "device":
+            continue
+        lists[spec.storage if spec.storage >= 0 else -1 - position] = spec.nbytes
+        if position < len(work.op.inputs):
             total += spec.nbytes
             hot += spec.nbytes * is_hot(work, position)
+    if sum(lists.values()) > _FITTING * work.l2_bytes:
+        return 0.0
     return 1.0 if total and hot > 0.95 * total else 0.0
 
 
