@@ -79,3 +79,23 @@ def test_a_list_that_is_given_twice_is_read_once() -> None:
     assert sum(k.read_bytes for k in once) == 2 * 2 * 4 * 10**7
     assert sum(k.read_bytes for k in apart) == 2 * 3 * 4 * 10**7
     assert 0.7 < seconds(once) / seconds(apart) < 0.8
+
+
+def test_lists_that_outgrow_the_cache_are_not_in_it() -> None:
+    """61 MB of 38 tensors, walked again: 36 us on an H200; 16.5 MB stay in the L2."""
+    many = tuple(dense(404_000, at=i) for i in range(38))
+    (again,) = run("_foreach_mul_", many, overload="Scalar", hot=(True,) * len(many))
+    assert again.duration_s == pytest.approx(36e-6, rel=0.15)
+    few = many[:10]
+    (hot,) = run("_foreach_mul_", few, overload="Scalar", hot=(True,) * len(few))
+    (cold,) = run("_foreach_mul_", few, overload="Scalar")
+    assert hot.duration_s < 0.9 * cold.duration_s
+
+
+def test_a_tensor_that_no_wide_access_fits_slows_itself_alone() -> None:
+    whole = tuple(dense(65536 * 4, at=i) for i in range(8))
+    (even,) = run("_foreach_mul_", whole, overload="Scalar")
+    (with_small,) = run("_foreach_mul_", (*whole, dense(3, at=9)), overload="Scalar")
+    (with_large,) = run("_foreach_mul_", (*whole, dense(65537, at=9)), overload="Scalar")
+    assert with_small.duration_s < 1.05 * even.duration_s
+    assert with_large.duration_s > 1.2 * even.duration_s

@@ -23,14 +23,14 @@ def layers(
     )
 
 
-def tf32(name: str, x: TensorSpec, hidden: int, count: int) -> tuple[Kernel, ...]:
-    """An LSTM with tensor cores, as PyTorch runs cuDNN by default."""
+def tf32(name: str, x: TensorSpec, hidden: int, count: int, on: bool = True) -> tuple[Kernel, ...]:
+    """An LSTM with tensor cores, as PyTorch runs cuDNN by default, or without."""
     model = model_for(name)
     assert model is not None
     args = {"mode": "lstm", "hidden_size": hidden, "num_layers": count, "bidirectional": False}
     constants = Constants(calibration_for(device("h200")))
     op = Op(0, name, "default", (x,), (x,), args)
-    return model(Work(op, device("h200"), constants, (("tf32_cudnn", True),)))
+    return model(Work(op, device("h200"), constants, (("tf32_cudnn", on),)))
 
 
 def lstm(seq: int, batch: int = 64) -> float:
@@ -81,3 +81,13 @@ def test_backward_does_the_steps_again_and_the_weights() -> None:
 def test_a_gru_has_three_gates() -> None:
     lstm_flops = sum(k.flops for k in layers())
     assert sum(k.flops for k in layers(mode="gru")) == pytest.approx(0.75 * lstm_flops)
+
+
+@pytest.mark.parametrize(
+    ("batch", "hidden", "recorded_s"), [(6, 610, 14.6e-6), (20, 288, 8.5e-6), (46, 192, 8.4e-6)]
+)
+def test_steps_backward_in_float32_walk_slices(batch: int, hidden: int, recorded_s: float) -> None:
+    """Tiles of 64 x 64 on the vector lanes, as recorded on an H200."""
+    made = tf32("gpuscope::rnn_backward", dense(20, batch, 64), hidden, 1, on=False)
+    step = next(k for k in made if k.name == "rnn_step_backward")
+    assert step.duration_s == pytest.approx(recorded_s, rel=0.25)

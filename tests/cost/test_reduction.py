@@ -135,3 +135,12 @@ def test_columns_that_are_read_across_lie_a_line_apart() -> None:
     straight, across = (one("sum", (s,), (out,), dim=(2,)) for s in (dense(*shape), swapped))
     assert across.duration_s > 2 * straight.duration_s
     assert across.duration_s == pytest.approx(57.6e-6, rel=0.25)
+
+
+def test_results_of_short_columns_cost_their_stores() -> None:
+    """15.3 us on an H200, two values a column and their places."""
+    x = dense(2, 1191, 736)
+    values, places = dense(1191, 736), dense(1191, 736, dtype="int64")
+    found = seconds(run("max", (x,), (values, places), dim=0, hot=(True,)))
+    assert found == pytest.approx(15.3e-6, rel=0.2)
+    assert found > 2 * seconds(run("amax", (x,), (values,), dim=(0,), hot=(True,)))
