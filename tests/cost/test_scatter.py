@@ -84,3 +84,14 @@ def test_lists_in_the_cache_are_stepped_through_sooner() -> None:
     (far,) = run("_foreach_mul_", lists, overload="Scalar")
     assert near.duration_s == pytest.approx(6.9e-6, rel=0.25)
     assert far.duration_s > 1.3 * near.duration_s
+
+
+def test_a_thread_walks_eight_elements_one_after_the_other() -> None:
+    """8 rows of 128 and 512 elements of one: 4.3, 8.4 (cold) and 1.9 us on an H200."""
+    table, index, source = dense(2048, 16), dense(2048, 1, dtype="int64"), dense(2048, 1)
+    hot = seconds(run("scatter_", (table, index, source), (table,), dim=1, hot=True))
+    cold = seconds(run("scatter_", (table, index, source), (table,), dim=1))
+    assert hot == pytest.approx(4.3e-6, rel=0.15)
+    assert cold == pytest.approx(8.2e-6, rel=0.15)
+    small = dense(512, 1), dense(512, 1, dtype="int64")
+    assert seconds(run("scatter_", small, (small[0],), dim=1, hot=True)) < 0.55 * hot

@@ -68,10 +68,9 @@ def element_kernel(
     read: float,
     out: float,
     note: str = "",
-    loads: float = 1.0,
-    grid: int = 0,
+    loads: float = 0.0,
 ) -> Kernel:
-    """One index computation an element."""
+    """One index computation an element; `loads`: what a thread waits for that walks several."""
     hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
     get = work.constants.value
     return kernel(
@@ -84,15 +83,30 @@ def element_kernel(
             out,
             items=items,
             cycles=get(f"gather.{key}.cycles"),
-            grid=grid or max(1, ceil(items / 512)),
-            loads=loads,
-            streaming=True,
-            chain_s=get(f"gather.{key}.base_s", "gather.element.base_s"),
+            grid=max(1, ceil(items / (_WALKED * 128 if loads else 512))),
+            loads=loads or 1.0,
+            streaming=not loads,
+            chain_s=0.0 if loads else get(f"gather.{key}.base_s", "gather.element.base_s"),
             dtype=first_dtype(work),
             family="gather.element",
             note=note,
         ),
     )
+
+
+_WALKED = 8
+
+
+def walk(work: Work, items: int, values: bool = True) -> float:
+    """Loads, one after the other, of a thread that walks up to 8 elements (`_scatter_gather`).
+
+    Args:
+        work: the operator.
+        items: elements; fewer than a block's have threads with fewer.
+        values: each index is followed by what it points at, or what is written there.
+    """
+    each = work.constants.value("gather.walk.loads") * (1.0 if values else 0.5)
+    return each * min(_WALKED, ceil(items / 128))
 
 
 FEW_INDICES = 16
@@ -173,7 +187,8 @@ def gather(work: Work) -> tuple[Kernel, ...]:
     rows = bool(index.stride) and index.stride[-1] == 0 and table.stride[-1] == 1
     sectors = float(out.nbytes) if rows else out.numel * 32.0
     read = min(sectors, float(table.nbytes)) + index.touched_bytes
-    return (element_kernel(work, "gather", "elementwise", out.numel, read, float(out.nbytes)),)
+    size, loads = float(out.nbytes), walk(work, out.numel)
+    return (element_kernel(work, "gather", "elementwise", out.numel, read, size, loads=loads),)
 
 
 @kernel_model("aten::index", "aten::_unsafe_index", "aten::_unsafe_masked_index")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuscope.cost.bandwidth import is_hot, machine
 from gpuscope.cost.copy import copy_kernel
-from gpuscope.cost.gather import FEW_INDICES, element_kernel, few_rows
+from gpuscope.cost.gather import FEW_INDICES, element_kernel, few_rows, walk
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -59,7 +59,9 @@ def _scatter(work: Work, key: str, moved: TensorSpec) -> tuple[Kernel, ...]:
         return (*before, few_rows(work, "index_add_few", indices, moved))
     size = moved.numel * table.itemsize
     read = size * (2 if "add" in key else 1) + moved.numel * 8.0 * (key != "index_add")
-    made = element_kernel(work, key, key, moved.numel, read, size)
+    values = key != "scatter" or len(work.op.inputs) > 2
+    loads = 0.0 if key == "index_add" else walk(work, moved.numel, values)
+    made = element_kernel(work, key, key, moved.numel, read, size, loads=loads)
     if key == "scatter_add" and moved.stride and moved.stride[-1]:
         return (*before, _scattered(work, made, moved.numel, size))
     if key == "scatter_add":
@@ -89,7 +91,7 @@ def _contended(work: Work, made: Kernel, items: int) -> Kernel:
         adding_s = (each - 1.0) * turn_s if each > 1.0 else 0.0
     hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
     # An index, then what it points at, then the sum's way back.
-    start_s = get("gather.scatter_add.near_s") if hot else get("gather.scatter_add.far_s")
+    start_s = walk(work, items) * (m.l2_latency_s if hot else m.latency_s)
     seconds = max(m.floor_s + start_s + adding_s, made.duration_s)
     scale = seconds / made.duration_s
     return replace(
