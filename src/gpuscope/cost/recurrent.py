@@ -29,6 +29,9 @@ from gpuscope.program.types import TensorSpec
 
 _GATES = {"lstm": 4, "gru": 3}
 
+_SLICED_DEPTH = 512
+"""The shortest recorded product of a float32 step backward whose depth is cut into slices."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -151,7 +154,7 @@ def _step(work: Work, layer: Layer, n: int, k: int, backward: bool) -> tuple[Ker
             slices = 3 if backward else 1
         made = _walked(work, made, k, min(layer.batch, 128), slices)
         before = (_clear(work),) * (slices > 1)
-    elif made.dtype == "float32" and layer.batch > 1 and backward:
+    elif made.dtype == "float32" and layer.batch > 1 and backward and k >= _SLICED_DEPTH:
         made = _sliced(work, made, layer.batch, n, k)
     shared_s = _weights_s(work, layer) - 3e-6  # the cell's time, in which others read
     if shared_s > made.duration_s:
