@@ -302,3 +302,17 @@ def test_a_collective_amid_other_work_costs_more_than_one_after_its_like() -> No
     assert like == pytest.approx(0.5 * (19.6 - 2) * US)
     # Other operators know nothing of it.
     assert model.cost(program.ops[4], 1).before_s == pytest.approx(0.5 * (6 - 2) * US)
+
+
+def test_pythons_of_torch_distributed_cost_more_but_not_in_the_optimizer() -> None:
+    op = Op(1, "aten::add", inputs=(DEVICE,), outputs=(DEVICE,), python_instructions=1000)
+    prices = {"python_instruction_s": 1e-8, "distributed_instruction_s": 3e-8}
+    plain = cost(op, **prices).before_s
+    apart = cost(replace(op, distributed=True), **prices).before_s
+    assert apart - plain == pytest.approx(1000 * 2e-8)
+    updated = replace(op, distributed=True, phase="optimizer")
+    assert cost(updated, **prices).before_s == pytest.approx(plain)
+    # Constants that know of no difference have none.
+    assert cost(replace(op, distributed=True), python_instruction_s=1e-8).before_s == (
+        pytest.approx(plain)
+    )

@@ -52,8 +52,8 @@ def test_the_program_has_them() -> None:
             s.nbytes / 4 for s in program.storages if s.category == "parameter"
         ))  # fmt: skip
     assert held == pytest.approx([8, 4, 2 + 8 / 256], rel=0.01)
-    # 28, 20 and 16 bytes to move.
-    assert spent[0] > spent[1] > spent[2] > 0.45 * spent[0]
+    # 28 and 20 bytes to move; fewest with 8 bits, but its instructions take longer than all bytes.
+    assert spent[2] > spent[0] > spent[1] > 0.6 * spent[0]
 
 
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,10 @@ where `call` is the time of the whole call with one launch on an otherwise idle 
 operator (tiny tensors, the device faster than the host), plain or recording autograd. The other
 terms are what a program has beside its calls one by one: `mixed` and `dispatch` since every
 operator, views too, finds caches and branch predictors filled by others, and the Python between the
-operators, by the length of the functions it runs. A collective's call that does not follow its like
-has a `mixed` of its own: the library's code is long, and none of it is in the caches. In the
+operators, by the length of the functions it runs. In forward and backward passes an instruction of
+`torch.distributed` costs more than a model's: its code is too much for the caches between two
+operators (`measurement/calibrate/host_distributed.py`). A collective's call that does not follow
+its like has a `mixed` of its own: the library's code is long, and none of it is cached. In the
 backward pass the autograd engine calls the operators without Python in between, and each node costs
 its own time, also those that call nothing. Launches after an operator's first cost just the launch,
 except in operators that call a library, prepare kernels in a loop, or call other operators
@@ -113,6 +115,8 @@ class HostModel:
         self.collective_factor = 1.0 if single_calls else get(amid) / self.factor
         self.python_s = 0.0 if single_calls else get("host.python_call_s")
         self.instruction_s = 0.0 if single_calls else get("host.python_instruction_s")
+        names = ("host.distributed_instruction_s", "host.python_instruction_s")
+        self.distributed_s = 0.0 if single_calls else get(*names)
         self.dispatch_s = 0.0 if single_calls else get("host.dispatch_s")
         self._starts = {} if single_calls else self._phase_starts(program, get)
         self._get = get
@@ -217,7 +221,9 @@ class HostModel:
             before += self._start_s
         before *= self.factor
         before += self.dispatch_s + self._starts.get(op.index, 0.0)
-        before += op.python_calls * self.python_s + op.python_instructions * self.instruction_s
+        apart = op.distributed and op.phase != "optimizer"
+        instruction_s = self.distributed_s if apart else self.instruction_s
+        before += op.python_calls * self.python_s + op.python_instructions * instruction_s
         after = self.item_s / 4 if op.sync else 0.0
         launch_s = self.launch_s
         if op.args.get("accumulate") and "index_put" in op.name:

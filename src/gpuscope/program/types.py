@@ -192,6 +192,8 @@ class Op:
             operator before (host cost).
         python_instructions: bytecode instructions of the Python functions among them, each taken
             to run once from top to bottom (host cost).
+        distributed: functions of `torch.distributed` (DTensor, FSDP2, collectives) are among them
+            (host cost).
         autograd_nodes: autograd nodes entered since the operator before (backward; host cost).
         sync: "" or why the host waits for the device here ("item", "blocking_copy", "nonzero",
             "synchronize", ...).
@@ -228,6 +230,7 @@ class Op:
     module_calls: int = 0
     python_calls: int = 0
     python_instructions: int = 0
+    distributed: bool = False
     autograd_nodes: int = 0
     sync: str = ""
     stream: int = 0

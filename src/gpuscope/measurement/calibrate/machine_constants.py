@@ -12,6 +12,7 @@ from gpuscope.measurement.bench.types import BenchResult, Point
 from gpuscope.measurement.calibrate.collective_constants import collective_constants
 from gpuscope.measurement.calibrate.copy_constants import copy_constants
 from gpuscope.measurement.calibrate.host_constants import host_constants
+from gpuscope.measurement.calibrate.host_distributed import CONSTANT, distributed_entry
 from gpuscope.measurement.calibrate.host_terms import host_terms
 from gpuscope.measurement.calibrate.kernel_constants import kernel_constants
 from gpuscope.measurement.calibrate.power_constants import power_constants
@@ -58,6 +59,8 @@ def calibrate(
     say(Text("Host …"))
     found |= host_constants(points, start)
     found |= _terms(points, _with(start, found, device))
+    apart = distributed_entry(points, _with(start, found, device), start)
+    found |= {CONSTANT: apart} if apart is not None else {}
     say(Text("Kernels …"))
     found |= kernel_constants(points, device, start, say)
     found |= copy_constants(points, device)

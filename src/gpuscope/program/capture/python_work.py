@@ -3,13 +3,14 @@
 A profile function counts calls while user code runs and is switched off inside the recorder, so
 that the capture's own work does not count; nor does what `nn.Module` does only because the capture
 has hooks on it. What Python does once a process does not count either, such as importing a module
-where it is first needed: the first capture counts what the next one does. Two measures of the
-host's work between operators come out:
+where it is first needed: the first capture counts what the next one does. Three measures
+of the host's work between operators come out:
 
 - `calls`: of Python functions, and of C functions from Python (`Op.python_calls`);
 - `instructions`: bytecode instructions of the Python functions called, each function taken to run
   once from its first to its last (`Op.python_instructions`). Branches not taken count too much,
-  loops too little; counting executed instructions would make the capture many times slower.
+  loops too little; counting executed instructions would make the capture many times slower;
+- `distributed`: calls of functions of `torch.distributed` among them (`Op.distributed`).
 
 Model libraries have long functions between few operators (options, caches, checks), bare modules
 short ones, which is why calls alone do not tell them apart.
@@ -56,6 +57,8 @@ _IMPORTING = ("<frozen importlib._bootstrap>", "_find_and_load")
 """Called only for a module that is not there yet."""
 
 _NOT_COUNTED, _ONCE = -1, -2
+_DISTRIBUTED = 1 << 32
+"""Added to the length of a function of `torch.distributed`."""
 
 
 def instructions_of(code: CodeType) -> int:
@@ -70,11 +73,13 @@ class PythonWork:
     Attributes:
         calls: of Python functions, and of C functions from Python.
         instructions: of the Python functions called.
+        distributed: calls of functions of `torch.distributed`.
     """
 
     def __init__(self) -> None:
         self.calls = 0
         self.instructions = 0
+        self.distributed = 0
         self._on = False
         self._whole = False
         self._before: Any = None
@@ -146,6 +151,9 @@ class PythonWork:
             length = self._known.get(code)
             if length is None:
                 length = self._known[code] = self._length(frame)
+            if length >= _DISTRIBUTED:
+                self.distributed += 1
+                length -= _DISTRIBUTED
             if length >= 0:
                 self.calls += 1
                 self.instructions += length
@@ -173,4 +181,6 @@ class PythonWork:
         for file, name in (*_BY_THE_INTERPRETER, *_ONCE_A_PROCESS):
             if code.co_qualname == name and code.co_filename.replace("\\", "/").endswith(file):
                 return _NOT_COUNTED
-        return instructions_of(code)
+        file = code.co_filename.replace("\\", "/")
+        apart = _DISTRIBUTED if "torch/distributed/" in file else 0
+        return instructions_of(code) + apart

@@ -60,6 +60,7 @@ class StepWriter:
         self.node_began = 0
         self._last_python = 0
         self._last_instructions = 0
+        self._last_distributed = 0
 
     def begin_step(self) -> None:
         """Start writing; what lives now was there before the step."""
@@ -166,6 +167,7 @@ class StepWriter:
             autograd_nodes=entered,
             python_calls=python - self._last_python,
             python_instructions=instructions - self._last_instructions,
+            distributed=self.python.distributed > self._last_distributed,
             stream=stream,
             waits=tuple(sorted({*waits, *given})) if waits else given,
             line=line() if works and phase != "backward" else "",
@@ -177,6 +179,7 @@ class StepWriter:
         self._last_calls = calls
         self._last_python = python
         self._last_instructions = instructions
+        self._last_distributed = self.python.distributed
         return number
 
     def _phase(self, args: Any) -> Phase:

@@ -60,11 +60,15 @@ class AdamW8bit(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
+        """Update every parameter that has a gradient, and wait for each.
+
+        So does `bitsandbytes.optim.optimizer.Optimizer8bit.step` (`sync_gpu`, as of 0.50).
+        """
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self._update(parameter)
+                    torch.cuda.synchronize()
 
     def _update(self, parameter: torch.Tensor) -> None:
         own, grad = local_part(parameter), local_part(parameter.grad)
