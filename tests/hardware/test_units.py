@@ -117,6 +117,39 @@ def test_a_wrong_setting(setting: str) -> None:
         parse_overrides([setting])
 
 
+@pytest.mark.parametrize(
+    ("setting", "example"),
+    [
+        ("memory=288", "288GB"),
+        ("bandwidth=8", "8TB/s"),
+        ("clock=2", "1.98GHz"),
+        ("bf16=2", "989TFLOPS"),
+        ("launch-latency=3", "2.5us"),
+    ],
+)
+def test_a_setting_without_a_unit_is_told_one(setting: str, example: str) -> None:
+    with pytest.raises(InvalidValueError, match="has no unit") as error:
+        parse_overrides([setting])
+    assert example in error.value.next_step
+    name, _, value = setting.partition("=")
+    with pytest.raises(InvalidValueError, match="has no unit"):
+        parse_sweep(f"{name}={value}..{value}0")
+
+
+def test_where_the_unit_is_known_it_may_be_left_out() -> None:
+    assert parse_overrides(["memory_bytes=8e10", "tdp=700", "price=3", "sms=160"]) == {
+        "memory_bytes": 8e10,
+        "tdp_w": 700,
+        "price_usd_per_hour": 3,
+        "compute_units": 160,
+    }
+
+
+def test_a_figure_is_set_once() -> None:
+    with pytest.raises(InvalidValueError, match="second time"):
+        parse_overrides(["memory=8GB", "memory_bytes=9GB"])
+
+
 def test_an_unknown_setting_lists_the_near_ones() -> None:
     with pytest.raises(UnknownNameError, match="memory_bandwidth"):
         parse_overrides(["memory_bandwith=8TB/s"])

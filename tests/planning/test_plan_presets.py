@@ -23,7 +23,7 @@ TUNED = pytest.fixture(scope="module", autouse=True)(tuned_alone)
 
 def _ran(*asked: str) -> str:
     ran = CliRunner().invoke(app, ["plan", *asked, "--lang", "en"], env={"COLUMNS": "300"})
-    assert ran.exit_code == 0, ran.output
+    assert ran.exit_code in (0, 3), ran.output  # 3: nothing keeps it, and the nearest is told
     return " ".join(ran.output.replace("│", " ").split())
 
 

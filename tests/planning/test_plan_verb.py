@@ -29,7 +29,7 @@ def test_a_serving_plan_has_what_every_plan_has() -> None:
 def test_a_fine_tuning_plan_says_what_it_is_written_for() -> None:
     nothing = gs.plan("gpt2-xl", task="finetune", **ASKED, global_batch=1, seq=16, simulate=1)
     assert isinstance(nothing, TuningPlan)
-    with pytest.raises(UnsupportedError, match="torchtitan fine-tunes nothing"):
+    with pytest.raises(UnsupportedError, match="--for torchtitan does not go with --task finetune"):
         nothing.to("torchtitan")
     with pytest.raises(DoesNotFitError, match="nothing is written for peft"):
         nothing.to("peft")

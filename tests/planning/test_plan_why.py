@@ -148,7 +148,7 @@ def test_serving_answers_for_stages_and_for_prompts_apart(served: ServingPlan) -
     ((words, told),) = _rows(explained_serving(served, "disaggregated"))
     assert "prefill 1" in words
     assert "TPOT" in told
-    with pytest.raises(InvalidValueError, match="names no candidate"):
+    with pytest.raises(InvalidValueError, match="no value of pp"):
         explained_serving(served, "pp=0")
 
 

@@ -42,7 +42,45 @@ WRONG = {
         (*SERVED, "--rate", "1", "--slo", "tpot<20ms,tpot<10ms"),
         ("tpot<20ms and tpot<10ms limit the same",),
     ),
-    "no such shape of nodes": (("llama-3.1-8b", "--devices", "12"), ("1.5 nodes", "8 or 16")),
+    "no such shape of nodes": (
+        ("llama-3.1-8b", "--devices", "12"),
+        ("1.5 nodes", "Type: --devices 8 or 16"),
+    ),
+    "memory without a unit": (
+        ("llama-3.1-8b", "--device-set", "memory=288"),
+        ("'memory=288' has no unit", "288GB"),
+    ),
+    "bandwidth without a unit": (
+        ("llama-3.1-8b", "--device-set", "memory=288GB,bandwidth=8"),
+        ("'bandwidth=8' has no unit", "8TB/s"),
+    ),
+    "one figure twice": (
+        ("llama-3.1-8b", "--device-set", "memory=288GB,memory=10GB"),
+        ("for the second time",),
+    ),
+    "a kind of sharding that is none": (
+        ("llama-3.1-8b", "--why", "fsdp=zero9"),
+        ("value of fsdp 'zero9'", "full, hybrid, zero2, zero1, none"),
+    ),
+    "a degree that is no number": (("llama-3.1-8b", "--why", "tp=two"), ("whole number",)),
+    "a server for a training": (
+        ("llama-3.1-8b", "--for", "vllm"),
+        ("--for vllm does not go with --task train", "fsdp2", "--task serve --for vllm"),
+    ),
+    "a trainer for a server": (
+        (*SERVED, "--rate", "1", "--for", "torchtitan"),
+        ("--for torchtitan does not go with --task serve", "sglang, vllm", "--task train"),
+    ),
+    "a server for a fine-tuning": (
+        ("gpt2", "--task", "finetune", "--devices", "1", "--for", "sglang"),
+        ("--for sglang does not go with --task finetune", "peft"),
+    ),
+    "requests of a training": (
+        ("llama-3.1-8b", "--rate", "3"),
+        ("--rate belongs to --task serve", "--task serve"),
+    ),
+    "adapters of a training": (("llama-3.1-8b", "--rank", "8"), ("--task finetune",)),
+    "rows of a server": ((*SERVED, "--packing", "flash"), ("--task finetune",)),
     "mixed devices": (("llama-3.1-8b", "--on", "h200+h100"), ("mixes devices", "--on h200,h100")),
     "a batch that cannot be split": (
         ("gpt2", "--task", "finetune", "--devices", "4", "--global-batch", "13", "--seq", "64"),
@@ -110,12 +148,18 @@ def test_degrees_beyond_what_a_model_has() -> None:
         assert said in output.split("Why not")[1].replace(asked[-1], "")
 
 
-def test_a_limit_of_latency_that_nothing_keeps_names_the_nearest() -> None:
+def test_a_limit_of_latency_that_nothing_keeps_names_the_nearest_and_is_no_success() -> None:
     for lang, words in (("en", "The nearest is"), ("zh", "最接近")):
         code, output = _ran(*SERVED, "--rate", "1", "--slo", "tpot<0.1ms", lang=lang)
-        assert code == 0
+        assert code == 3
         assert words in output
         assert "h100" in output
+
+
+def test_slices_that_keep_no_limit_are_no_success() -> None:
+    asked = ("qwen3-8b", "--task", "serve", "--on", "h100:slices", "--rate", "1")
+    assert _ran(*asked, "--slo", "tpot<0.1ms")[0] == 3
+    assert _ran(*asked, "--slo", "tpot<80ms")[0] == 0
 
 
 def test_several_nodes_say_which_link_is_taken() -> None:

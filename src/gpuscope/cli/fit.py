@@ -77,23 +77,35 @@ def show_tuning(
     no_cache: bool,
     shown: Shown,
     check: Path | None = None,
-) -> None:
-    """Answer a question of fine-tuning where the user wants it, or judge the plan of a file."""
+) -> bool:
+    """Answer a question of fine-tuning where the user wants it, or judge the plan of a file.
+
+    Returns:
+        Whether anything fits.
+    """
     from gpuscope.capturing import keeping
     from gpuscope.cli.simulating import simulating
     from gpuscope.planning.tuning.check import check_tuning, existing_tuning, explained_tuning_check
     from gpuscope.planning.tuning.explanation import explained_tuning
     from gpuscope.planning.tuning.search import search_tuning
+    from gpuscope.planning.tuning.untried import SPEECH
     from gpuscope.views.i18n import choose_language
 
     lang = choose_language(shown.lang)
     existing = None if check is None else existing_tuning(question, check)
+    if why is not None:
+        SPEECH.check(why)
+    fits = True
 
     def make() -> Explanation:
+        nonlocal fits
         with simulating(shown.quiet, lang) as tell:
             if existing is not None:
                 return explained_tuning_check(check_tuning(*existing, tell))
-            return explained_tuning(search_tuning(question, tell), why, question.framework)
+            found = search_tuning(question, tell)
+            fits = found.best is not None
+            return explained_tuning(found, why, question.framework)
 
     with keeping(not no_cache):
         show(make, shown)
+    return fits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from gpuscope.cli.groups import grouped
 from gpuscope.cli.plan_asked import Asked, AskedOf, Wanted, WantedOf, refuse_choosing
 from gpuscope.cli.plan_beside import Beside, refuse_beside
 from gpuscope.cli.plan_preset import with_preset
-from gpuscope.cli.plan_serving import ServedLoad, show_serving
+from gpuscope.cli.plan_serving import Served, ServedLoad, show_serving
 from gpuscope.cli.workload_arguments import NoCache
 from gpuscope.document.text import Text
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from gpuscope.cli.explanations import Shown
     from gpuscope.document.blocks import Explanation
     from gpuscope.planning.types import Candidate, Question
+
+NOTHING = 3
+"""Exit code where no plan keeps every limit or fits; what comes nearest is printed all the same."""
 
 # What does the work is imported when the command runs, so that --help stays fast.
 
@@ -65,11 +68,12 @@ def plan_command(
     task, asked, load, tuned_by = with_preset(context, preset, task, asked, load, tuned_by)
     check_task(task)
     refuse_beside(task, beside)
-    if task != "finetune":
-        _refuse_lengths(tuned_by)
+    _refuse_of_others(context, task, load, tuned_by)
+    answered = True
+    if wanted.framework == "any":
+        wanted = replace(wanted, framework=None)
     if task == "serve":
-        _refuse_training(context)
-        show_serving(model, asked, load, wanted, no_cache, shown)
+        answered = show_serving(model, asked, load, wanted, no_cache, shown)
     elif task == "finetune":
         from gpuscope.planning.tuning.search import question_of_tuning
 
@@ -77,12 +81,14 @@ def plan_command(
             refuse_choosing(wanted)
         given = {**_given(asked), "framework": wanted.framework}
         tuning = question_of_tuning(model, **given, **tuned_by)
-        show_tuning(tuning, wanted.why, no_cache, shown, wanted.check)
+        answered = show_tuning(tuning, wanted.why, no_cache, shown, wanted.check)
     elif asked.days is not None or model == "any":
         _show_largest(model, asked.days, {**_given(asked), **beside}, no_cache, shown)
     else:
         given = {**_given(asked), "framework": wanted.framework, **beside}
         _show_training(model, given, wanted, no_cache, shown)
+    if not answered:
+        raise typer.Exit(NOTHING)
 
 
 def _given(asked: Asked) -> dict[str, Any]:
@@ -94,29 +100,36 @@ def _given(asked: Asked) -> dict[str, Any]:
     return {**given, "tokens": None if asked.tokens is None else tokens_of(asked.tokens)}
 
 
-def _refuse_training(context: typer.Context) -> None:
-    """Refuse what was typed for serving, which does not ask for it."""
+def _refuse_of_others(
+    context: typer.Context, task: str, load: Served, tuned_by: dict[str, Any]
+) -> None:
+    """Refuse what was typed and another task asks.
+
+    Raises:
+        InvalidValueError: with the task that asks it.
+    """
     from gpuscope.errors import InvalidValueError
 
-    for name in ("goal", "global_batch", "seq", "tokens", "days"):
+    def typed(name: str) -> bool:
         source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        return source is not None and source.name == "COMMANDLINE"
+
+    asked_by = {"serve": [each.name for each in fields(load)], "finetune": [*tuned_by]}
+    for other, names in asked_by.items():
+        found = next(filter(typed, names), None)
+        if task != other and found is not None:
+            raise InvalidValueError(
+                Text("--{name} belongs to --task {task}.", name=found.replace("_", "-"),
+                     task=other),
+                "",
+                Text("Leave it out, or type: --task {task}", task=other),
+            )  # fmt: skip
+    for name in ("goal", "global_batch", "seq", "tokens", "days"):
+        if task == "serve" and typed(name):
             raise InvalidValueError(
                 Text("--{option} belongs to trainings.", option=name.replace("_", "-")),
                 Text("Serving takes the cheapest for a token of what keeps its limits."),
                 Text("Leave it out; lengths are --input and --answer, limits --slo."),
-            )
-
-
-def _refuse_lengths(tuned_by: dict[str, Any]) -> None:
-    from gpuscope.errors import InvalidValueError
-
-    for name in ("lengths", "packing"):
-        if tuned_by[name] is not None:
-            raise InvalidValueError(
-                Text("--{name} belongs to --task finetune.", name=name),
-                Text("Trainings are planned with rows that are full."),
-                Text("Leave it out, or type: --task finetune"),
             )
 
 
@@ -149,12 +162,15 @@ def _show_training(
     from gpuscope.planning.explanation import explained
     from gpuscope.planning.question import question_of
     from gpuscope.planning.search import search
+    from gpuscope.planning.untried import speech_of_training
     from gpuscope.views.i18n import choose_language
 
     question = question_of(model, **given)
     why, framework, check = wanted.why, wanted.framework, wanted.check
     if check is not None:
         refuse_choosing(wanted)
+    if why is not None:
+        speech_of_training().check(why)
     lang = choose_language(shown.lang)
 
     def make() -> Explanation:

@@ -47,7 +47,7 @@ def show_own(
     from gpuscope.cli.explanations import show
     from gpuscope.cli.simulating import simulating
     from gpuscope.errors import InvalidValueError
-    from gpuscope.planning.own.explanation import explained_own
+    from gpuscope.planning.own.explanation import SPEECH, explained_own
     from gpuscope.planning.own.search import question_of_own, search_own
     from gpuscope.planning.own.writers import check_framework
     from gpuscope.views.i18n import choose_language
@@ -66,6 +66,8 @@ def show_own(
     why, framework = wanted.why, wanted.framework
     if framework is not None:
         check_framework(framework)
+    if why is not None:
+        SPEECH.check(why)
     own = {name: None for name in ("devices", "global_batch") if not typed(name)}
     given: dict[str, Any] = {name: getattr(asked, name) for name in _ASKED}
     question = question_of_own(target, **(given | own))

@@ -84,8 +84,12 @@ _OF_DEVICES = ("on", "devices", "prices", "grid", "device_set", "simulate", "lim
 
 def show_serving(
     model: str, asked: Asked, load: Served, wanted: Wanted, no_cache: bool, shown: Shown
-) -> None:
-    """Answer a question of serving where the user wants it."""
+) -> bool:
+    """Answer a question of serving where the user wants it.
+
+    Returns:
+        Whether a plan is sure enough to keep every limit.
+    """
     from gpuscope.capturing import keeping
     from gpuscope.cli.explanations import show
     from gpuscope.cli.plan_asked import refuse_choosing
@@ -100,6 +104,7 @@ def show_serving(
         explained_slices,
         refuse_of_whole_devices,
     )
+    from gpuscope.planning.serving.untried import SPEECH
     from gpuscope.program.lengths import answer_and_file
     from gpuscope.views.i18n import choose_language
 
@@ -108,7 +113,10 @@ def show_serving(
     lang = choose_language(shown.lang)
     if framework is not None:
         check_framework(framework)
+    if why is not None:
+        SPEECH.check(why)
     loaded = asdict(load) | {"answer": answer}
+    sure = True
     given = {name: getattr(asked, name) for name in _OF_DEVICES}
     if is_sliced(asked.on):
         beside = (asked.prices, asked.device_set, asked.limit)
@@ -117,8 +125,11 @@ def show_serving(
         sliced = question_of_slices(model, **kept, **loaded)
 
         def make() -> Explanation:
+            nonlocal sure
             with simulating(shown.quiet, lang) as tell:
-                return explained_slices(search_slices(sliced, tell), framework)
+                packed = search_slices(sliced, tell)
+            sure = packed.best is not None
+            return explained_slices(packed, framework)
 
     elif wanted.check is not None:
         refuse_choosing(wanted)
@@ -132,8 +143,12 @@ def show_serving(
         question = question_of_serving(model, **given, **loaded)
 
         def make() -> Explanation:
+            nonlocal sure
             with simulating(shown.quiet, lang) as tell:
-                return explained_serving(search_serving(question, tell), why, framework)
+                found = search_serving(question, tell)
+                sure = found.best is not None
+                return explained_serving(found, why, framework)
 
     with keeping(not no_cache):
         show(make, replace(shown, output=output))
+    return sure

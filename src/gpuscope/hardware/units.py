@@ -54,6 +54,9 @@ _FIELD_NAMES: Mapping[str, str] = {
 #: Sweepable things that are not figures of a device: counts, stepped by doubling.
 WORKLOAD_COUNTS: tuple[str, ...] = ("batch", "seq", "image", "context", "layers", "devices")
 
+_UNIT_LEFT_OUT = ("count", "W", "USD/h")
+"""Dimensions that a bare number has."""
+
 _SWEEP_POINTS = 9
 _MAX_SWEEP_POINTS = 1000
 
@@ -198,18 +201,29 @@ def _dimension(field: str) -> str:
 def parse_overrides(settings: Iterable[str]) -> dict[str, Any]:
     """Read `--set` options: "memory_bandwidth=8TB/s", "sm_count=160", "bf16=2PFLOPS".
 
+    A number without a unit is taken where the figure's name has the unit ("memory_bytes=8e10"), and
+    where people leave it out (watts, dollars an hour, counts).
+
     Returns:
         Keyword arguments for `Device.replace`.
 
     Raises:
         UnknownNameError: no such figure.
-        InvalidValueError: no "=", a wrong unit, or a value that is not positive.
+        InvalidValueError: no "=", no unit or a wrong one, one figure twice, or a value that is not
+            positive.
     """
     overrides: dict[str, Any] = {}
     rates: dict[str, float] = {}
     for setting in settings:
         name, value = _split(setting)
         field, dimension = field_for(name)
+        _needs_unit(name, value, field, dimension)
+        if field in overrides or field in rates:
+            raise InvalidValueError(
+                Text("'{setting}' sets a figure for the second time.", setting=setting),
+                "",
+                Text("Leave one of them out."),
+            )
         quantity = _positive(parse_quantity(value, dimension), setting)
         if dimension == "FLOP/s" and field != "peak_flops_per_s":
             rates[field] = quantity
@@ -224,6 +238,23 @@ def parse_overrides(settings: Iterable[str]) -> dict[str, Any]:
     if rates:
         overrides["peak_flops_per_s"] = rates
     return overrides
+
+
+def _needs_unit(name: str, value: str, field: str, dimension: str) -> None:
+    """Refuse "memory=288", which would be 288 bytes.
+
+    Raises:
+        InvalidValueError: a bare number of a figure whose name does not say the unit.
+    """
+    match = _QUANTITY.match(value)
+    bare = match is not None and not match[2]
+    named = dimension != "FLOP/s" and name.lower().replace("-", "_") == field
+    if bare and not named and dimension not in _UNIT_LEFT_OUT:
+        raise InvalidValueError(
+            Text("'{name}={value}' has no unit.", name=name, value=value),
+            Text("Expected a number and a unit of {dimension}.", dimension=dimension),
+            Text("Write for example: {examples}", examples=_EXAMPLES[dimension]),
+        )
 
 
 def parse_sweep(text: str) -> tuple[str, tuple[float, ...]]:
@@ -244,9 +275,11 @@ def parse_sweep(text: str) -> tuple[str, tuple[float, ...]]:
     key = name.strip().lower()
     field, dimension = (key, "count") if key in WORKLOAD_COUNTS else field_for(name)
     if ".." not in values:
+        _needs_unit(name, values.rpartition(",")[2], field, dimension)
         return field, _listed(values, dimension, text)
     body, _, points = values.partition(":")
     low_text, _, high_text = body.partition("..")
+    _needs_unit(name, high_text, field, dimension)
     unit_match = _QUANTITY.match(high_text)
     unit = (unit_match[2] or "") if unit_match else ""
     low_match = _QUANTITY.match(low_text)

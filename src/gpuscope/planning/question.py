@@ -8,13 +8,14 @@ from math import inf
 from pathlib import Path
 
 from gpuscope.document.quantities import Number
-from gpuscope.document.text import Text
+from gpuscope.document.text import Text, joined
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import Cluster, parse_overrides, parse_target
 from gpuscope.hardware.grid import grid_factor
 from gpuscope.planning.budget import WITHIN_S
 from gpuscope.planning.dimensions.registry import refuse_lacking, tries_of
 from gpuscope.planning.figures.registry import goal_of
+from gpuscope.planning.frameworks import refuse_other_task
 from gpuscope.planning.limits import Most, capped, limits_of
 from gpuscope.planning.prices import prices_of, with_prices
 from gpuscope.planning.types import Question
@@ -54,7 +55,7 @@ def question_of(
     Args:
         model: name of a built-in decoder.
         on: devices of the catalogue, "h100,h200".
-        devices: how many: 8, "1..8" (powers of two), or several.
+        devices: how many: 8, "1..8" (powers of two that nodes of the device allow), or several.
         global_batch: sequences of a step of the whole job.
         seq: tokens of a sequence.
         goal: "time", "cost" or "energy".
@@ -76,7 +77,7 @@ def question_of(
 
     Raises:
         UnknownNameError: no such model, device, goal, grid, framework, or value of a dimension.
-        UnsupportedError: a precision that no device has.
+        UnsupportedError: a precision that no device has; a framework that starts no training.
         InvalidValueError: numbers that cannot be.
     """
     goal_of(goal)
@@ -92,6 +93,7 @@ def question_of(
     size, limits = size_of(model), limits_of(limit)
     clusters = clusters_of(on, devices, prices, goal, device_set, limits)
     if framework is not None:
+        refuse_other_task(framework, "train")
         WRITERS.get(framework)
     beside = {"precision": precision, "states": states, "offload": offload, "sp": sp}
     tries = {n: tries_of(n, given) for n, given in beside.items() if given is not None}
@@ -154,7 +156,8 @@ def clusters_of(
     names = [n.strip() for n in on.split(",") if n.strip()] if isinstance(on, str) else list(on)
     if not names:
         raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
-    clusters = _clusters(names, counts_of(devices))
+    ranged = isinstance(devices, str) and ".." in devices
+    clusters = _clusters(names, counts_of(devices), ranged)
     if device_set is not None:
         changes = parse_overrides(device_set.split(","))
         clusters = tuple(each.with_device(each.device.replace(**changes)) for each in clusters)
@@ -218,8 +221,9 @@ def tokens_of(text: str) -> float:
     return float(found[1]) * _UNITS[found[2].lower()]
 
 
-def _clusters(names: Sequence[str], counts: Sequence[int]) -> tuple[Cluster, ...]:
-    found = []
+def _clusters(names: Sequence[str], counts: Sequence[int], ranged: bool) -> tuple[Cluster, ...]:
+    """Each device in each number; of a range those that its nodes allow."""
+    found: list[Cluster] = []
     for name in names:
         if "+" in name:
             raise InvalidValueError(
@@ -233,5 +237,29 @@ def _clusters(names: Sequence[str], counts: Sequence[int]) -> tuple[Cluster, ...
                 Text("A plan chooses it."),
                 Text("Type for example: --on h200 --devices 8"),
             )
-        found += [parse_target(f"{count}x{name}") for count in counts]
+        made = [_joined(name, count) for count in counts]
+        can = [each for each in made if isinstance(each, Cluster)]
+        cannot = [each for each in made if isinstance(each, InvalidValueError)]
+        if cannot and not (ranged and can):
+            near = joined((str(n) for n in _near(name, counts[made.index(cannot[0])])), " or ")
+            raise InvalidValueError(
+                cannot[0].what, cannot[0].why, Text("Type: --devices {counts}", counts=near)
+            )
+        found += can
     return tuple(found)
+
+
+def _joined(name: str, count: int) -> Cluster | InvalidValueError:
+    """So many of a device; why they cannot be where no shape of nodes has so many."""
+    try:
+        return parse_target(f"{count}x{name}")
+    except InvalidValueError as error:
+        return error
+
+
+def _near(name: str, count: int) -> list[int]:
+    """The nearest numbers of a device below and above one that no shape of nodes has."""
+    node = parse_target(name).device.devices_per_node or 1
+    sides = (range(count - 1, 0, -1), range(count + 1, count + node + 1))
+    whole = (next((n for n in side if isinstance(_joined(name, n), Cluster)), 0) for side in sides)
+    return [n for n in whole if n]

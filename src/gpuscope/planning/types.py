@@ -288,10 +288,12 @@ class Plan:
 
         Raises:
             UnknownNameError: no such writer.
-            UnsupportedError: the framework cannot do this plan.
+            UnsupportedError: the framework cannot do this plan, or no training.
         """
+        from gpuscope.planning.frameworks import refuse_other_task
         from gpuscope.planning.writers import WRITERS
 
+        refuse_other_task(framework, "train")
         return WRITERS.get(framework)(self)
 
 

@@ -18,7 +18,7 @@ from gpuscope.planning.tables import Tables
 from gpuscope.planning.types import Candidate, Plan
 from gpuscope.planning.why import Speech
 from gpuscope.program.models.parallel.checks import plan_of
-from gpuscope.program.models.parallel.options import SCHEDULES, ParallelOptions
+from gpuscope.program.models.parallel.options import FSDP, RECOMPUTE, SCHEDULES, ParallelOptions
 
 __all__ = ["foremost_of", "speech_of_training", "untried_training", "weighed"]
 
@@ -35,7 +35,11 @@ def speech_of_training() -> Speech:
     }
     usual |= {each.name: each.values[0] for each in DIMENSIONS}
     names = ", ".join(sorted({*_COUNTS, *_WORDS, *(each.name for each in DIMENSIONS)}))
-    return Speech(names, "--why tp=4,pp=2", usual, {"schedule": SCHEDULES})
+    values = {"fsdp": FSDP, "schedule": SCHEDULES, "recompute": RECOMPUTE}
+    values |= {each.name: each.values for each in DIMENSIONS if len(each.values) > 1}
+    return Speech(
+        names, "--why tp=4,pp=2", usual, {"schedule": SCHEDULES}, values=values, numbers=_COUNTS
+    )
 
 
 def foremost_of(plan: Plan, meant: Callable[[str], bool]) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuscope.document.blocks import Cell, Column, Section, Table
 from gpuscope.document.text import Text
-from gpuscope.errors import InvalidValueError
+from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.hardware import Cluster
 from gpuscope.planning.types import Rejected
 
@@ -36,6 +36,8 @@ class Speech:
         usual: values by name that their words leave out.
         bare: names whose values their words give alone ("interleaved"), and such values.
         alias: other spellings of names.
+        values: all values of those names that have a few words.
+        numbers: names whose values are whole numbers.
     """
 
     names: str
@@ -43,6 +45,8 @@ class Speech:
     usual: Mapping[str, str] = field(default_factory=dict)
     bare: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     alias: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    numbers: tuple[str, ...] = ()
 
     def parts(self, why: str) -> tuple[tuple[str, str], ...]:
         """Name and value of each part of "tp=4,pp=2"; the name of a lone word is ""."""
@@ -53,6 +57,39 @@ class Speech:
             if value:
                 found.append((self.alias.get(name, name), value))
         return tuple(found)
+
+    def check(self, why: str) -> None:
+        """Refuse what no candidate of any question has.
+
+        Raises:
+            InvalidValueError: nothing, or a name of nothing, or no number where one belongs.
+            UnknownNameError: no such value of a name.
+        """
+        parts = self.parts(why)
+        if not parts:
+            raise self.names_nothing(why)
+        known_names = {"", *self.names.split(", "), *self.bare}
+        for name, value in parts:
+            if name not in known_names and "..." not in known_names:
+                raise self.names_nothing(why)
+            if name in self.values and value not in self.values[name]:
+                known = Text("Type one of: {names}.", names=", ".join(self.values[name]))
+                kind = Text("value of {name}", name=name)
+                raise UnknownNameError(kind, value, self.values[name], known)
+            if name in self.numbers and not (value.isdecimal() and int(value) > 0):
+                raise InvalidValueError(
+                    Text("'{value}' is no value of {name}.", value=value, name=name),
+                    Text("It is a whole number, from 1 on."),
+                    Text("Type for example: {example}", example=self.example),
+                )
+
+    def names_nothing(self, why: str) -> InvalidValueError:
+        """The error of what names no candidate."""
+        return InvalidValueError(
+            Text("'{why}' names no candidate.", why=why),
+            Text("A candidate has: {names}.", names=self.names),
+            Text("Type for example: {example}", example=self.example),
+        )
 
     def has(self, words: str, name: str, value: str) -> bool:
         """Whether a candidate in words has a value."""
@@ -83,8 +120,9 @@ def what_became(
         foremost: says more of the best of them, where none was simulated.
 
     Raises:
-        InvalidValueError: `why` names nothing that a candidate could have.
+        InvalidValueError, UnknownNameError: `why` names nothing that a candidate could have.
     """
+    speech.check(why)
     wanted = speech.parts(why)
 
     def meant(words: str) -> bool:
@@ -100,14 +138,10 @@ def what_became(
     if alike and not lines and alike[0].kind not in _CANNOT:
         lines += foremost(meant)
     lines += [(each.words, each.reason) for each in alike]
-    if wanted and not lines:
+    if not lines:
         lines += untried(dict(wanted))
-    if not wanted or not lines:
-        raise InvalidValueError(
-            Text("'{why}' names no candidate.", why=why),
-            Text("A candidate has: {names}.", names=speech.names),
-            Text("Type for example: {example}", example=speech.example),
-        )
+    if not lines:
+        raise speech.names_nothing(why)
     columns = (Column(Text("candidate")), Column(Text("why")))
     note = Text("{shown} of {count}.", shown=min(MOST_ROWS, len(lines)), count=len(lines))
     table = Table(Text("What became of them"), columns, tuple(lines[:MOST_ROWS]), note=note)

@@ -35,7 +35,7 @@ _ASSUMPTIONS = (
     PEAK,
 )
 
-_SPEECH = Speech("ddp, fsdp, fsdp-kept, batch, bf16-autocast, ...", "--why fsdp,batch=8")
+SPEECH = Speech("ddp, fsdp, fsdp-kept, batch, bf16-autocast, ...", "--why fsdp,batch=8")
 
 
 def explained_own(
@@ -59,7 +59,7 @@ def explained_own(
     if why is not None:
         said = ((e.candidate.cluster, e.candidate.words, simulated_step(e)) for e in plan.judged)
         untried = partial(untried_own, plan)
-        sections.append(what_became(why, _SPEECH, said, plan.rejected, untried))
+        sections.append(what_became(why, SPEECH, said, plan.rejected, untried))
     framework = framework or "torchrun"
     sections.append(starts(framework, plan.to(framework), "python"))
     return Explanation(

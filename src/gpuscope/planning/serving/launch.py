@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from gpuscope.document.text import Text
 from gpuscope.errors import UnknownNameError, UnsupportedError
+from gpuscope.planning.frameworks import refuse_other_task
 from gpuscope.planning.serving.splits import SPLITS
 from gpuscope.planning.serving.types import ServingChoice
 from gpuscope.serving.quantization import quantization
@@ -92,8 +93,10 @@ def check_framework(framework: str) -> None:
 
     Raises:
         UnknownNameError: no such framework.
+        UnsupportedError: it starts no servers.
     """
     if framework not in FRAMEWORKS:
+        refuse_other_task(framework, "serve")
         known = Text("Type one of: {names}.", names=", ".join(FRAMEWORKS))
         raise UnknownNameError(Text("framework"), framework, FRAMEWORKS, known)
 

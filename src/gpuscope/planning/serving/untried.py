@@ -29,6 +29,7 @@ SPEECH = Speech(
     },
     {"dtype": ()},
     {"kv-dtype": "kv", "kv_dtype": "kv"},
+    numbers=("tp", *SPLITS.names(), "replicas", "max-tokens", "max-sequences"),
 )
 
 _COUNTS = {"tp": "tp", "replicas": "replicas", "prefill": "prefill", "max-tokens": "max_tokens",

@@ -11,8 +11,7 @@ from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
 from gpuscope.errors import DoesNotFitError, UnknownNameError, UnsupportedError
 from gpuscope.hardware import Cluster
-from gpuscope.planning.serving.launch import FRAMEWORKS as SERVERS
-from gpuscope.planning.writers import WRITERS
+from gpuscope.planning.frameworks import refuse_other_task
 
 if TYPE_CHECKING:
     from gpuscope.planning.tuning.types import TuningPlan, TuningQuestion, Weighed
@@ -60,12 +59,7 @@ def check_framework(framework: str | None, clusters: Iterable[Cluster] = ()) -> 
     if framework is None:
         return
     if framework not in FRAMEWORKS:
-        if framework in (*WRITERS.names(), *SERVERS):
-            raise UnsupportedError(
-                Text("The file for {name} fine-tunes nothing.", name=framework),
-                Text("It starts a training in full, or a server."),
-                names,
-            )
+        refuse_other_task(framework, "finetune")
         raise UnknownNameError(Text("framework"), framework, tuple(FRAMEWORKS), names)
     refused = [error for each in clusters if (error := lacks(framework, each)) is not None]
     if refused and len(refused) == len(tuple(clusters)):

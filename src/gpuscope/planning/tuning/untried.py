@@ -12,6 +12,7 @@ from gpuscope.planning.tuning.score import estimate
 from gpuscope.planning.tuning.space import OF_METHOD, refused
 from gpuscope.planning.tuning.types import Tuned, TuningPlan
 from gpuscope.planning.why import Speech
+from gpuscope.program.models.rows import PACKINGS
 from gpuscope.program.models.tuning import METHODS, SHARDINGS, projections_of
 
 __all__ = ["SPEECH", "untried_tuning"]
@@ -21,6 +22,14 @@ SPEECH = Speech(
     "--why qlora,microbatch=2",
     {"recompute": "none", "optimizer": "adamw", "fsdp": "none", "packing": "none"},
     {"method": METHODS},
+    values={
+        "method": METHODS,
+        "fsdp": SHARDINGS,
+        "recompute": ("none", "full"),
+        "packing": ("none", *PACKINGS),
+        "optimizer": tuple(dict.fromkeys(each for of in OF_METHOD.values() for each in of)),
+    },
+    numbers=("microbatch", "rank"),
 )
 
 
