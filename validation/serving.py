@@ -55,6 +55,11 @@ _NAMES = {
 
 _SYSTEMS = {"h100_sxm": "h100", "h200_sxm": "h200", "b200_sxm": "b200", "b300_sxm": "b300",
             "gb200": "gb200"}  # fmt: skip
+_ORIGIN = "aic-auto-gap-analysis"
+"""Harness whose prompts and answers have one length each."""
+
+_SET = ("utilization", "max_tokens", "max_sequences", "chunked", "prefix_cache", "overlapped",
+        "graph_sizes")  # fmt: skip
 _ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
 
 
@@ -163,10 +168,13 @@ def model_size(name: str) -> TransformerSize:
 def flags(row: Mapping[str, str]) -> dict[str, Any]:
     """What its server was started with, as far as it is published."""
     name = row["model_path"].rpartition("/")[2].lower()
-    if "aic-auto-gap-analysis" in row["silicon_data_source"]:
-        return {}
     for each in FLAGS:
-        if each["engine"] == row["backend"] and name in each["models"]:
+        if each.get("origin", "") != (_ORIGIN if _ORIGIN in row["silicon_data_source"] else ""):
+            continue
+        versions = each.get("versions")
+        if versions and row["backend_version"] not in versions:
+            continue
+        if each["engine"] == row["backend"] and name in each.get("models", (name,)):
             systems, kinds = each.get("systems"), each.get("precisions")
             if (not systems or row["system"] in systems) and (
                 not kinds or (row["gemm_quant_mode"] or row["precision"]) in kinds
@@ -189,10 +197,14 @@ def engine_of(row: Mapping[str, str]) -> tuple[Engine, float]:
         "two prompts": max(2048, 2 * asked),
         "concurrency": places,
         "128 or more": max(128, places),
+        "prompt and 1500": asked + 1500,
+        "all, prompt and 1500": places + asked + 1500,
+        "every": tuple(range(1, places + 1)),
     }
-    for name in ("utilization", "max_tokens", "max_sequences", "prefix_cache", "overlapped"):
+    for name in _SET:
         if name in said:
             found = replace(found, **{name: words.get(said[name], said[name])})
+    found = found.with_policy(said.get("policy"))
     if "look_steps" in said:
         found = replace(found, look_steps=said["look_steps"][places >= 16])
     return found, float(said.get("cache", 2))
@@ -218,7 +230,7 @@ def predict(row: Mapping[str, str], made: Answer, size: TransformerSize) -> tupl
         dtype=made.precision, tp=parts.tp, ep=parts.ep, dp=parts.attention_dp,
         cache_bytes=cache_bytes,
     )  # fmt: skip
-    least = 1.0 if "aic-auto-gap-analysis" in row["silicon_data_source"] else 0.8
+    least = 1.0 if _ORIGIN in row["silicon_data_source"] else 0.8
     load = Load(
         input=Lengths("uniform", int(least * made.input), made.input),
         output=Lengths("uniform", max(1, int(least * made.output)), made.output),

@@ -331,7 +331,9 @@ def test_what_it_cannot_do_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="axolotl") as error:
         plan.to("axolotl")
     assert "peft" in str(error.value.next_step)
-    with pytest.raises(UnsupportedError, match="--for vllm does not go with --task finetune") as refused:
+    with pytest.raises(
+        UnsupportedError, match="--for vllm does not go with --task finetune"
+    ) as refused:
         plan.to("vllm")
     assert "peft" in str(refused.value.next_step)
     with pytest.raises(UnsupportedError, match="does not run on"):

@@ -22,7 +22,7 @@ def test_a_serving_plan_has_what_every_plan_has() -> None:
     assert set(plan.ties) <= set(plan.judged)
     assert sum(plan.counts.values()) == len(plan.rejected)
     assert "vllm serve llama-3.1-8b" in plan.to("vllm")
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(UnsupportedError, match="--for torchtitan does not go with --task serve"):
         plan.to("torchtitan")
 
 

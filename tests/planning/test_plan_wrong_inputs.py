@@ -110,6 +110,10 @@ WRONG = {
     ),
     "a device that does not exist": (("any", "--on", "nothing", "--days", "7"), ("nothing",)),
     "days without any": (("gpt2", "--days", "7"), ("--days",)),
+    "no room for a model: how many devices have it": (
+        ("llama-3.1-405b", "--task", "serve", "--on", "h100", "--devices", "1", "--rate", "1"),
+        ("does not fit", "Type: --devices 16"),
+    ),
     "no load": (SERVED, ("--rate 6",)),
     "keys and values in nothing known": (
         (*SERVED, "--rate", "1", "--kv-dtype", "bfloat16,fp9"),
@@ -154,6 +158,13 @@ def test_a_limit_of_latency_that_nothing_keeps_names_the_nearest_and_is_no_succe
         assert code == 3
         assert words in output
         assert "h100" in output
+
+
+def test_too_many_requests_say_how_many_devices_would_do() -> None:
+    code, output = _ran(*SERVED, "--rate", "500")
+    assert code == 3
+    most, devices = re.findall(r"(\S+) a second\. At that rate each, (\d+) x", output)[0]
+    assert int(devices) == pytest.approx(500 / float(most), abs=1)
 
 
 def test_slices_that_keep_no_limit_are_no_success() -> None:

@@ -44,6 +44,22 @@ def test_sglang_works_on_prompts_before_decodes() -> None:
     assert found.behind[0] > 0.9 * found.prefill[1]
 
 
+def test_sglang_with_mixed_chunks_lets_decodes_step_beside_prompts() -> None:
+    requests = asked([0.0, 0.05], [100, 1000], [200, 5])
+    room = limits(block_tokens=1)
+    mixed = with_policy("sglang", "mixed-chunk", requests, room)
+    apart = with_policy("sglang", "fcfs", requests, room)
+    assert any(row[5] for row in mixed.each() if row[4])
+    assert sum(prompts(mixed)) == sum(prompts(apart)) == 1100
+    assert mixed.finished[0] < apart.finished[0]  # it never waits for the other's prompt
+
+
+def test_whole_prompts_of_sglang_share_a_budget() -> None:
+    requests = asked([0.0] * 6, [300] * 6, [20] * 6)
+    found = with_policy("sglang", "mixed-chunk", requests, limits(tokens=700, chunked=False))
+    assert set(prompts(found)) <= {300, 600}
+
+
 def test_sglang_reckons_with_a_share_of_what_runs_and_all_of_what_comes() -> None:
     """0.7 of 400 tokens to come are reckoned with: 100 + 280 + 500 of 800 is too much at first."""
     requests = asked([0.0, 0.01], [100, 100], [400, 400])

@@ -58,7 +58,7 @@ class Priced:
         self.device = cluster.device
         self.calibration = calibration or calibration_for(self.device)
         self.constants = Constants(self.calibration)
-        self.pace = kept.pace
+        self.pace, self.scaling = kept.pace, kept.scaling_pace(self.device)
         self.block = Block(size, kept, tp, ep, dp)
         self.kinds = Counter(kinds_of(size))
         self.linear = sum(map(size.is_linear, range(size.layers)))
@@ -111,10 +111,12 @@ class Priced:
         )
 
     def _paced(self, op: Op, kernel: Kernel) -> Kernel:
-        """Experts' products are no quicker than their arithmetic at their own pace."""
-        if self.pace == 1.0 or not op.args.get("experts"):
-            return kernel
-        return replace(kernel, duration_s=max(kernel.duration_s, kernel.compute_s / self.pace))
+        """Products are no quicker than their arithmetic at the pace of their kernels."""
+        experts = op.args.get("experts")
+        pace = self.pace if experts and self.pace != 1.0 else 1.0
+        if op.name == "aten::_scaled_mm" or experts:
+            pace = min(pace, self.scaling)
+        return replace(kernel, duration_s=max(kernel.duration_s, kernel.compute_s / pace))
 
     def link_s(self, tokens: int) -> float:
         """Two sums over ranks a block, by the quickest way that engines have.

@@ -49,6 +49,14 @@ class Quantization:
         low = self.four_bits or self.activation.startswith("float8")
         return replace(self, pace=pace) if hopper and low else self
 
+    def scaling_pace(self, device: Device) -> float:
+        """Share of a product's arithmetic that is left where each block has a scale of its own.
+
+        Hopper adds up the sums of every 128 numbers outside of its matrix unit.
+        """
+        hopper = (device.compute_capability or (0, 0))[0] == 9
+        return SCALED_BLOCKS if self.name == "fp8_block" and hopper else 1.0
+
     def sorted_apart(self, device: Device) -> bool:
         """Whether kernels of their own sort tokens by expert: so with Triton's and Marlin's
         products on NVIDIA's devices, not with those made for Blackwell."""
@@ -63,6 +71,10 @@ class Quantization:
             return self
         return replace(self, weight=self.mixer, activation=self.mixer, weight_bytes=2.0, rate="")
 
+
+SCALED_BLOCKS = 0.84
+"""The median of ten products of 4,096 rows and more in DeepGEMM's own tables (its README of
+February 2025, H800) beside ours with one scale a matrix: 0.71 to 0.88, experts' 0.84 to 0.86."""
 
 _FP4 = Text(
     "4-bit products are taken to stream their weights at the pace of other products' memory: none "

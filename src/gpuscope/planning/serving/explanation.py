@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import exp
+from math import ceil, exp
 
 from gpuscope.document.blocks import Axis, Cell, Column, Explanation, Mark, Section, Table
 from gpuscope.document.quantities import Joules, Number, Percent, Seconds, Usd
@@ -130,9 +130,30 @@ def _summary(plan: ServingPlan) -> tuple[Text, ...]:
             )
         )
     else:
-        lines.append(Text("None of these can serve that many requests: ask for more devices."))
+        lines += _overloaded(plan)
     lines += _contradicted(plan)
     return (*lines, *_energy(plan, best or nearest), *tied((), plan.complete))
+
+
+def _overloaded(plan: ServingPlan) -> tuple[Text, ...]:
+    """That none keeps up, what comes nearest, and how many devices would do as well each."""
+    told = Text("None of these can serve that many requests: ask for more devices.")
+    most = plan.overloaded
+    if most is None:
+        return (told,)
+    count, device = most.choice.cluster.n_devices, most.choice.cluster.device
+    return (
+        told,
+        Text(
+            "The most serves {cluster}: {plan}: {rate} a second. At that rate each, {devices} x "
+            "{device} would do.",
+            cluster=most.choice.cluster.name,
+            plan=most.choice.words,
+            rate=Number(most.headroom * plan.question.rate_per_s, ".3g"),
+            devices=ceil(count / most.headroom),
+            device=device.name,
+        ),
+    )
 
 
 def _contradicted(plan: ServingPlan) -> tuple[Text, ...]:

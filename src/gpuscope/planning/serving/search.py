@@ -15,7 +15,7 @@ from gpuscope.hardware.shares import error_factor
 from gpuscope.planning.choice import undominated
 from gpuscope.planning.limits import Most, broken, limits_of, nothing_within
 from gpuscope.planning.question import clusters_of, size_of
-from gpuscope.planning.serving.space import choices, deployed
+from gpuscope.planning.serving.space import choices, deployed, layouts
 from gpuscope.planning.serving.steady import (
     ERROR,
     SIMULATED_ERROR,
@@ -38,6 +38,9 @@ from gpuscope.serving.slo import parse_slo
 from gpuscope.serving.verb import cache_bytes_of, load_of
 
 __all__ = ["feasible", "order_of", "question_of_serving", "scored", "search_serving", "simulated"]
+
+MOST_DEVICES = 64
+"""That are tried where a model has no room on those that were named."""
 
 REQUESTS = 300
 """Requests that a simulation serves."""
@@ -150,7 +153,7 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
         DoesNotFitError: the model fits on none of the devices. Nothing that keeps up keeps every
             limit (`OverLimitError`).
     """
-    offered, over, rejected, complete = _offered(question)
+    offered, over, overloaded, rejected, complete = _offered(question)
     judged, beyond, complete = _judged(question, offered if complete else (), complete, on_choice)
     told = judged if judged or complete else offered[:1]
     if not told and not complete:
@@ -183,6 +186,7 @@ def search_serving(question: ServingQuestion, on_choice: OnChoice | None = None)
         beyond=None
         if sure or not otherwise
         else min(otherwise, key=lambda e: order_of(question, e)),
+        overloaded=None if told else max(overloaded, key=lambda e: e.headroom, default=None),
     )
 
 
@@ -214,14 +218,14 @@ def _beyond(question: ServingQuestion, each: Offered) -> Rejected:
 
 def _offered(
     question: ServingQuestion,
-) -> tuple[list[Offered], list[Offered], list[Rejected], bool]:
-    """What can keep up by the quick score, the best first, and what does beyond a limit; what is
-    out; whether all were scored.
+) -> tuple[list[Offered], list[Offered], list[Offered], list[Rejected], bool]:
+    """What can keep up by the quick score, the best first, and what does beyond a limit; what
+    cannot keep up; what is out; whether all were scored.
 
     Raises:
         DoesNotFitError: the model fits on none of the devices.
     """
-    offered, over = list[Offered](), list[Offered]()
+    offered, over, overloaded = list[Offered](), list[Offered](), list[Offered]()
     rejected: list[Rejected] = []
     why: GpuscopeError | None = None
     complete = True
@@ -237,20 +241,36 @@ def _offered(
             why = error
             continue
         if each.headroom < 1:
+            overloaded.append(each)
             rejected.append(Rejected(_name(choice), "overloaded", _overloaded(question, each)))
         else:
             known = question.of_a_million(each)
             beyond = broken(question.within, known, None, known=True)
             (offered if beyond is None else over).append(each)
-    if (
-        complete
-        and not (offered or over)
-        and why is not None
-        and all(r.kind != "overloaded" for r in rejected)
-    ):
-        raise why
+    if complete and not (offered or over) and why is not None and not overloaded:
+        raise _with_room(question, why)
     ordered = sorted(offered, key=lambda each: order_of(question, each))
-    return _each_layout_first(ordered), over, rejected, complete
+    return _each_layout_first(ordered), over, overloaded, rejected, complete
+
+
+def _with_room(question: ServingQuestion, why: GpuscopeError) -> GpuscopeError:
+    """The error with the least number of devices that have room, where a power of two has."""
+    if not isinstance(why, DoesNotFitError):
+        return why
+    device = question.clusters[-1].device
+    most = max(each.n_devices for each in question.clusters)
+    for count in (2**n for n in range(most.bit_length(), MOST_DEVICES.bit_length())):
+        made = tuple(each.with_device(device) for each in clusters_of(device.id, count))
+        larger = replace(question, clusters=made)
+        for layout in layouts(larger):
+            try:
+                deployed(larger, layout)
+            except GpuscopeError:
+                continue
+            return DoesNotFitError(
+                why.what, why.why, Text("Type: --devices {counts}", counts=str(count))
+            )
+    return why
 
 
 def scored(

@@ -185,6 +185,7 @@ class ServingPlan:
         complete: False where it was interrupted: the best so far, by the quick score where
             `judged` is empty.
         beyond: where none keeps every latency: what does, and breaks a limit of cost or power.
+        overloaded: where none can keep up: what comes nearest to it.
     """
 
     question: ServingQuestion
@@ -197,6 +198,7 @@ class ServingPlan:
     candidates: int
     complete: bool = True
     beyond: Offered | None = None
+    overloaded: Offered | None = None
 
     def __repr__(self) -> str:
         taken = self.best or self.nearest

@@ -202,7 +202,8 @@ def _packed(plan: TuningPlan) -> tuple[Text, ...]:
 
 def _nothing_fits(plan: TuningPlan) -> tuple[Text, ...]:
     if not plan.short:
-        return (Text("No plan was found that can be run."),)
+        told = Text("No plan was found that can be run.")
+        return (told, *(each.reason for each in plan.rejected[:1] if isinstance(each.reason, Text)))
     least = plan.short[0]
     lines = [
         Text(

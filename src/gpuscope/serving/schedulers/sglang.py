@@ -4,9 +4,9 @@ After python/sglang/srt/managers (main of 2026): `Scheduler.get_next_batch_to_ru
 prompts where there is one; `PrefillAdder` (schedule_policy.py) admits a request where its prompt
 and its whole answer fit beside what runs, of which a share of the answers is reckoned to come
 (`new_token_ratio`: 0.7 at first, falls to 0.098 in 600 decode steps, environ.py); prompts share
-`chunked_prefill_size`, and one may be cut. Where a decode step finds no room,
-`ScheduleBatch.retract_decode` puts off who has made fewest tokens, of these the longest prompt,
-frees what it held at once, and sets the ratio anew.
+`chunked_prefill_size`, and one may be cut; whole ones share `max_prefill_tokens` where none is.
+Where a decode step finds no room, `ScheduleBatch.retract_decode` puts off who has made fewest
+tokens, of these the longest prompt, frees what it held at once, and sets the ratio anew.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def prompts_first(view: View, queue: Iterable[int]) -> Plan:
         if seats <= 0 or budget <= 0:
             break
         left = view.left(each)
+        if chunks and not limits.chunked and left >= budget:
+            break
         prompt = view.blocks(each, left)
         need = prompt + view.work.to_come(each) / size
         if need > free and (view.decoding or chunks or prompt > view.free):
