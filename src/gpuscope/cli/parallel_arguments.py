@@ -19,6 +19,9 @@ TP = Annotated[
 PP = Annotated[int | None, typer.Option("--pp", help=Text("Pipeline stages."))]
 CP = Annotated[int | None, typer.Option("--cp", help=Text("Ranks that share every sequence."))]
 EP = Annotated[int | None, typer.Option("--ep", help=Text("Ranks that share the experts."))]
+ETP = Annotated[
+    int | None, typer.Option("--etp", help=Text("Ranks that cut each expert's matrices."))
+]
 Fsdp = Annotated[
     str | None, typer.Option("--fsdp", help=Text("full, hybrid, zero2, zero1 or none (as DDP)."))
 ]
@@ -53,6 +56,7 @@ _MEMBERS: dict[str, tuple[Any, Any]] = {
     "pp": (PP, None),
     "cp": (CP, None),
     "ep": (EP, None),
+    "etp": (ETP, None),
     "fsdp": (Fsdp, None),
     "schedule": (Schedule, None),
     "virtual": (Virtual, None),

@@ -37,6 +37,13 @@ _BESIDE: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "etp": (
+        Annotated[
+            str | None,
+            typer.Option(help=Text("Ranks that cut each expert's matrices: 1 (usual), 2, 4, 8.")),
+        ],
+        None,
+    ),
     "within": (
         Annotated[
             float | None,

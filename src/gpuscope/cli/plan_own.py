@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = (
     *("task", "preset", "method", "rank", "targets", "seq", "tokens", "check", "days", "no_cache"),
-    *("precision", "states", "offload", "sp"),
+    *("precision", "states", "offload", "sp", "etp"),
     *("users", "speed", "rate", "input", "answer", "slo", "engine", "dtype", "kv_dtype"),
 )
 """Options of `plan` that are about built-in decoders."""

@@ -48,7 +48,7 @@ def composed_s(question: Question, candidate: Candidate, block: Block) -> float:
         block: its block's price.
     """
     plan = candidate.plan
-    held = held_of(question, plan)
+    held = held_of(question, candidate)
     layers = question.size.layers / plan.pp
     ends = held.first + held.last if plan.pp == 1 else held.first
     whole = held.block * layers + ends

@@ -9,7 +9,6 @@ from gpuscope.cost.engine import cost_program
 from gpuscope.cost.types import CostedOp, Kernel
 from gpuscope.hardware import Cluster, calibration_for
 from gpuscope.planning.types import Candidate, Question
-from gpuscope.program.models.parallel.options import Parallelism
 from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
 
 __all__ = [
@@ -48,20 +47,22 @@ _SEND = "c10d::send"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Parameters of a rank, before they are sharded: of a block, and of the two ends."""
+    """Parameters of a rank, before they are sharded: of a block, of its experts among these, and of
+    the two ends."""
 
     block: float
+    experts: float
     first: float
     last: float
 
 
-def held_of(question: Question, plan: Parallelism) -> Held:
+def held_of(question: Question, candidate: Candidate) -> Held:
     """Parameters of a rank before they are shared, by where they are."""
-    size = question.size
+    size, plan = question.size, candidate.plan
     layer = size.layer_parameters(size.layers - 1) - size.expert_parameters
     ends = size.vocabulary * size.hidden / plan.tp
-    experts = size.expert_parameters / max(plan.ep, plan.tp)
-    return Held(layer / plan.tp + experts, ends, 0.0 if size.tied else ends)
+    experts = size.expert_parameters / (plan.ep * (candidate.asked.etp or 1))
+    return Held(layer / plan.tp + experts, experts, ends, 0.0 if size.tied else ends)
 
 
 def members_of(candidate: Candidate) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError, InvalidValueError, UnsupportedError
 from gpuscope.hardware import Cluster
 from gpuscope.outside.plain import file_bytes
-from gpuscope.planning.dimensions.registry import DIMENSIONS, unlike
+from gpuscope.planning.dimensions.registry import DIMENSIONS, lacking, unlike
 from gpuscope.planning.readers.registry import AGAIN, found
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.checks import plan_of
@@ -41,7 +41,9 @@ def existing(question: Question, path: Path) -> tuple[Question, Candidate]:
     )
     each = Candidate(cluster, plan_of(question.size, seq, asked), told.more)
     plan_of(question.size, seq, each.asked)  # a cut of stages, too
-    lacks = [DIMENSIONS.get(n).lacks(cluster.device, v) for n, v in each.more]
+    lacks = [
+        lacking(DIMENSIONS.get(n), v, question.size, cluster.device) for n, v in each.more
+    ]  # fmt: skip
     why = next((lack for lack in lacks if lack is not None), unlike(each.plan, each.more))
     if why is not None:
         raise UnsupportedError(

@@ -8,6 +8,8 @@ the passes; of a pipeline each micro-batch has a buffer for what it receives, al
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuscope.planning.blocks import Block
 from gpuscope.planning.exchanges import Held, held_of
 from gpuscope.planning.score import ADAM_BYTES
@@ -32,11 +34,11 @@ def held_bytes(question: Question, candidate: Candidate, block: Block) -> float:
         block: its block's price, with what it keeps.
     """
     plan, layers = candidate.plan, question.size.layers
-    held, kept = held_of(question, plan), _kept_bytes(question, candidate, block)
+    held, kept = held_of(question, candidate), _kept_bytes(question, candidate, block)
     around = block.kept.around + max(0.0, block.kept.block - kept)
     if plan.pp == 1:
         own = held.block * layers + held.first + held.last
-        peak = _resident(candidate, own) + layers * kept + around
+        peak = _resident(candidate, own, held.experts * layers) + layers * kept + around
         if plan.fsdp in ("full", "hybrid") and plan.world_size > 1:
             # The unit at work and the one that is gathered ahead, and a unit's gradients.
             peak += 4.0 * max(held.block, held.first) + 2.0 * held.block
@@ -49,7 +51,8 @@ def held_bytes(question: Question, candidate: Candidate, block: Block) -> float:
     most = 0.0
     for rank, order in enumerate(plain_order(shape)):
         mine = stages[rank :: plan.pp]
-        static = _resident(candidate, _parameters(mine, held))
+        blocks = sum(len(stage.layers) for stage in mine)
+        static = _resident(candidate, _parameters(mine, held), held.experts * blocks)
         ways = sum((not stage.first) + (not stage.last) for stage in mine)
         flight = _in_flight(candidate, order, stages, kept, block, (around, scores))
         most = max(most, static + ways * received + flight)
@@ -77,16 +80,18 @@ def _parameters(stages: tuple[StageLayers, ...], held: Held) -> float:
     return held.block * blocks + held.first * ends
 
 
-def _resident(candidate: Candidate, parameters: float) -> float:
-    """Parameters, gradients and moments."""
+def _resident(candidate: Candidate, parameters: float, experts: float) -> float:
+    """Parameters, experts' among them, gradients and moments."""
     plan = candidate.plan
     share = (plan.shard or plan.dp) * plan.cp
+    spread = replace(plan, etp=candidate.asked.etp or 1).expert_share
+    part = (parameters - experts) / share + experts / spread
     if plan.fsdp in ("full", "hybrid"):
-        return parameters * (4 + 4 + ADAM_BYTES) / share
+        return part * (4 + 4 + ADAM_BYTES)
     if plan.fsdp == "zero2":
-        return parameters * (2 + (4 + 4 + ADAM_BYTES) / share)
+        return parameters * 2 + part * (4 + 4 + ADAM_BYTES)
     if plan.fsdp == "zero1":
-        return parameters * (2 + 4 + (4 + ADAM_BYTES) / share)
+        return parameters * (2 + 4) + part * (4 + ADAM_BYTES)
     return parameters * (4 + 2 + 4 + ADAM_BYTES)
 
 

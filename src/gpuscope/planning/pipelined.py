@@ -74,7 +74,7 @@ def pipeline_s(question: Question, candidate: Candidate, block: Block) -> float:
     """
     plan = candidate.plan
     cut = cut_layers(question.size.layers, plan.stages, candidate.asked.cut)
-    held = held_of(question, plan)
+    held = held_of(question, candidate)
     known = {}
     stages = []
     for each in cut:

@@ -47,6 +47,7 @@ def question_of(
     states: str | Sequence[str] | None = None,
     offload: str | Sequence[str] | None = None,
     sp: str | Sequence[str] | None = None,
+    etp: str | int | Sequence[str] | None = None,
     limit: str | None = None,
     within: float | None = None,
 ) -> Question:
@@ -70,6 +71,7 @@ def question_of(
         states: what AdamW keeps its moments in: "float32", "bf16", "8bit" or several.
         offload: "none", "cpu" (what a rank holds lies in the host's memory) or both.
         sp: sequence parallelism beside tensor parallelism: "on", "off" or both.
+        etp: ranks that each expert's matrices are cut over: 1, 2, 4, 8 or several, "1,2".
         limit: what a step (with `tokens`, all of them) may come to at most,
             "time<7d,cost<5000usd,power<6kW,memory<60GiB".
         within: seconds of processor time that candidates are simulated for, 60 where it is not
@@ -96,8 +98,9 @@ def question_of(
         refuse_other_task(framework, "train")
         WRITERS.get(framework)
     beside = {"precision": precision, "states": states, "offload": offload, "sp": sp}
+    beside["etp"] = str(etp) if isinstance(etp, int) else etp
     tries = {n: tries_of(n, given) for n, given in beside.items() if given is not None}
-    refuse_lacking(tries, clusters)
+    refuse_lacking(tries, size, clusters)
     question = Question(
         model=model,
         size=size,

@@ -26,7 +26,7 @@ def recut(question: Question, candidate: Candidate, block: Block) -> Candidate |
     dense = size.experts.dense_layers if size.experts else 0
     if plan.pp == 1 or dense or plan.stages > size.layers or "stages" in dict(candidate.more):
         return None
-    held = held_of(question, plan)
+    held = held_of(question, candidate)
     share = 1 if plan.fsdp == "none" else (plan.shard or plan.dp) * plan.cp
     a_parameter = 8.0 + ADAM_BYTES / share
     tokens = question.seq / plan.cp * plan.microbatch / plan.tp

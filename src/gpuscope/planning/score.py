@@ -32,6 +32,9 @@ LAUNCH_S = 6e-6
 
 BLOCK_OPS = 200
 
+_WEIGHED = ("peak", "held", "experts", "expert_share")
+"""Columns that a dimension weighs."""
+
 ADAM_BYTES = 8.0
 """Two float32 moments a parameter (Rajbhandari et al., ZeRO, 2020, section 3)."""
 
@@ -73,24 +76,30 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     """
     size, c = question.size, _columns(question.size, candidates)
     layer = size.layer_parameters(size.layers - 1) - size.expert_parameters
-    held = (layer / c["tp"] + size.expert_parameters / (c["ep"] * c["tp"])) * size.layers / c["pp"]
-    held += (
+    c["experts"] = size.expert_parameters / c["ep"] * size.layers / c["pp"]
+    c["held"] = layer / c["tp"] * size.layers / c["pp"] + c["experts"]
+    c["held"] += (
         size.vocabulary * size.hidden / c["tp"] * (1 if size.tied else np.where(c["pp"] > 1, 1, 2))
     )
-    c["held"] = held
-    _score_beside(question, candidates, c)
     share = np.where(c["shard"] > 0, c["shard"], c["dp"] * c["cp"])
-    whole = np.where(c["each"] > 0, share, 1.0)
-    states = np.where(c["none"] > 0, 1.0, share)
+    c["expert_share"] = np.where(c["ep"] > 1, c["dp"] * c["cp"] * c["tp"] / c["ep"], share)
+    _score_beside(question, candidates, c)
+    held, experts = c["held"], c["experts"]
+    each, none = c["each"] > 0, c["none"] > 0
+    # As many parameters on one rank alone would take as much of its memory.
+    whole = (held - experts) / np.where(each, share, 1.0)
+    whole += experts / np.where(each, c["expert_share"], 1.0)
+    states = (held - experts) / np.where(none, 1.0, share)
+    states += experts / np.where(none, 1.0, c["expert_share"])
     # float32 parameters and the moments; gradients come and go
-    least_bytes = held * (c["weight_bytes"] / whole + c["state_bytes"] / states + c["gathered"])
+    least_bytes = whole * c["weight_bytes"] + states * c["state_bytes"] + held * c["gathered"]
     tokens = question.seq / c["cp"] * c["microbatch"]
     in_flight = np.minimum(c["pp"], c["microbatches"]) * c["waiting"]
     kept = tokens * size.layers / c["pp"] / c["tp"] * c["kept"]
     last = tokens / c["tp"] * np.maximum(size.vocabulary * LOGIT_BYTES, c["again_bytes"])
     # The first stage has most micro-batches in flight, the last has one, and the scores.
     passes = np.where(c["pp"] > 1, np.maximum(kept * in_flight, kept + last), kept + last)
-    estimate_bytes = least_bytes + held * c["gradient_bytes"] / whole + passes + c["copies"]
+    estimate_bytes = least_bytes + whole * c["gradient_bytes"] + passes + c["copies"]
 
     all_tokens = question.global_batch * question.seq
     scores_flops = 6 * size.layers * size.heads * size.head * question.seq  # causal
@@ -211,7 +220,7 @@ def _score_beside(
     """What the candidates choose beside their layout, in the columns that it changes."""
     for n, each in enumerate(candidates):
         for name, value in each.more:
-            row = {column: float(columns[column][n]) for column in ("peak", "held")}
+            row = {column: float(columns[column][n]) for column in _WEIGHED}
             weighed = weighed_of(question, each)
             for column, changed in DIMENSIONS.get(name).score(weighed, value, row).items():
                 columns[column][n] = changed

@@ -49,7 +49,7 @@ def candidates(question: Question) -> tuple[list[Candidate], list[Rejected]]:
                 seen.add(plan)
                 for each in (Candidate(cluster, plan, more) for more in chosen):
                     words = f"{cluster.name}: {each.words}"
-                    if (why := unlike(plan, each.more)) is not None:
+                    if (why := unlike(plan, each.more) or _cannot(question, each)) is not None:
                         out.append(Rejected(words, "layout", why))
                     elif (lacks := refused(each)) is not None:
                         out.append(Rejected(words, "framework", lacks))
@@ -76,11 +76,22 @@ def refusal(question: Question) -> Callable[[Candidate], str | None]:
     return refused
 
 
+def _cannot(question: Question, each: Candidate) -> str | None:
+    """Why what a candidate chooses beside its layout cannot be together; None where it can."""
+    if len(each.more) < 2:
+        return None
+    try:
+        plan_of(question.size, question.seq, each.asked)
+    except GpuscopeError as error:
+        return error.what
+    return None
+
+
 def _beside(question: Question, cluster: Cluster) -> tuple[list[Choices], list[Rejected]]:
     """What is tried beside the layout on one cluster, and what its device lacks."""
     found: list[Choices] = []
     out: list[Rejected] = []
-    for choices, why in ways(question.tries, cluster.device):
+    for choices, why in ways(question.tries, question.size, cluster.device):
         if why is None:
             found.append(choices)
         else:

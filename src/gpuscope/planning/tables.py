@@ -94,8 +94,8 @@ class Tables:
     def _options(self, split: Split, sequences: int) -> WorkloadOptions:
         """Of the smallest job that is split so."""
         tp, cp, ep, more = split
-        world = tp * cp
-        while world % ep:
+        world, spread = tp * cp, ep * int(dict(more).get("etp", "1"))
+        while world % spread:
             world += tp * cp
         asked = ParallelOptions(world=world, tp=tp, cp=cp, ep=ep, fsdp="none", microbatch=sequences)
         parallel = applied(asked, more)

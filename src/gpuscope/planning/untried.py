@@ -10,7 +10,7 @@ from gpuscope.document.quantities import Bytes, Seconds
 from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError
 from gpuscope.planning.composed import composed_s
-from gpuscope.planning.dimensions.registry import DIMENSIONS, unlike
+from gpuscope.planning.dimensions.registry import DIMENSIONS, lacking, unlike
 from gpuscope.planning.held import held_bytes
 from gpuscope.planning.score import score
 from gpuscope.planning.space import candidates, refusal
@@ -122,7 +122,7 @@ def _weighed(
     split = plan_of(question.size, question.seq, asked)
     more = tuple(sorted((n, v) for n, v in beside.items() if v != DIMENSIONS.get(n).values[0]))
     for name, value in more:
-        lacks = DIMENSIONS.get(name).lacks(best.cluster.device, value)
+        lacks = lacking(DIMENSIONS.get(name), value, question.size, best.cluster.device)
         if lacks is not None:
             return words, lacks
     each = Candidate(best.cluster, split, more)
@@ -146,7 +146,8 @@ def _weighed(
 def weighed(plan: Plan, each: Candidate) -> tuple[float, float]:
     """Seconds of a step and bytes of the fullest rank, from the choice's by the quick score.
 
-    Another cut of a pipeline is weighed by composed steps: the score takes stages to be equal.
+    Another cut of a pipeline, and of experts, is weighed by composed steps: the score takes stages
+    to be equal, and does not know the experts' messages.
 
     Raises:
         GpuscopeError: a block that cannot be recorded.
@@ -154,7 +155,7 @@ def weighed(plan: Plan, each: Candidate) -> tuple[float, float]:
     question, best = plan.question, plan.best
     scores = score(question, [best.candidate, each])
     longer = float(scores.estimate_s[1] / scores.estimate_s[0])
-    if "stages" in dict(each.more):
+    if {"stages", "etp"} & set(dict(each.more)):
         tables = Tables(question)
         mine, other = (composed_s(question, e, tables.of(e)) for e in (best.candidate, each))
         longer = other / mine

@@ -37,6 +37,8 @@ PLANS = [
     ("mixture", {**HALF, "ep": 2}, {}),
     ("mixture", SHARED, {}),
     ("mixture", {**SHARED, "ep": 2, "recompute": "full"}, {}),
+    ("mixture", {**SHARED, "etp": 2}, {}),
+    ("mixture", {**HALF, "etp": 2}, {"fused_steps": True}),
     ("mixture", {**HALF, "ep": 2}, {"fused_steps": True}),
     ("mixture", SHARED, {"fused_steps": True}),
     ("latent", HALF, {"fused_steps": True, "latent_again": True}),
@@ -96,6 +98,19 @@ def test_training_learns(trained) -> None:
 def test_a_split_model_trains_as_a_whole_one(number: int, trained) -> None:
     alone, split = trained
     assert split[number] == pytest.approx(alone[PLANS[number][0]], rel=2e-6)
+
+
+FOUR = [
+    ("mixture", {"dp": 2, "tp": 2, "microbatch": 2, "ep": 2, "etp": 2}, {}),
+    ("mixture", {"dp": 2, "tp": 2, "microbatch": 2, "etp": 2, "fsdp": "zero1"}, {}),
+    ("mixture", {"dp": 2, "tp": 2, "microbatch": 2, "ep": 2}, {}),
+]
+
+
+def test_experts_and_their_matrices_are_spread_over_four_ranks(trained, tmp_path: Path) -> None:
+    alone, _ = trained
+    for losses in run(4, FOUR, tmp_path):
+        assert losses == pytest.approx(alone["mixture"], rel=2e-6)
 
 
 def test_different_models_have_different_losses(trained) -> None:

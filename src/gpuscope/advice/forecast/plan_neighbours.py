@@ -78,6 +78,7 @@ def _decided(asked: ParallelOptions, plan: Parallelism) -> ParallelOptions:
         pp=plan.pp,
         cp=plan.cp,
         ep=plan.ep,
+        etp=plan.etp,
         fsdp=plan.fsdp,
         schedule=plan.schedule,
         virtual=plan.virtual,

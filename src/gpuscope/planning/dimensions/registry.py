@@ -25,6 +25,7 @@ __all__ = [
     "Dimension",
     "Weighed",
     "applied",
+    "lacking",
     "refuse_lacking",
     "tries_of",
     "unlike",
@@ -60,12 +61,14 @@ class Dimension:
         name: as in a candidate's words, and the option's on the command line.
         values: all; the first is usual, and not said.
         asked: the options of a candidate with this value.
-        score: columns of the quick score that a value changes, from its "peak" (FLOP/s) and "held"
-            (parameters of a rank before they are shared).
+        score: columns of the quick score that a value changes, from its "peak" (FLOP/s), "held"
+            (parameters of a rank before they are shared), "experts" (those of these that are
+            experts') and "expert_share" (ranks that share them).
         lacks: why no plan on a device can have a value; None where it can.
         composed: seconds of a composed step's passes and of its update, from the parameters of a
             rank before they are shared and these without it; None where a block's record has all
             that the value changes.
+        of_model: why no plan of a model can have a value; None where some can.
         cannot: why a plan cannot have a value; None where every plan can.
         told: what a reader of the choice should know; None for nothing.
         lighter: values that save memory, tried by themselves where nothing fits without.
@@ -77,6 +80,7 @@ class Dimension:
     score: Callable[[Weighed, str, Mapping[str, float]], Mapping[str, float]]
     lacks: Callable[[Device, str], Text | None]
     composed: Callable[[Weighed, str, float, float, float], tuple[float, float]] | None = None
+    of_model: Callable[[TransformerSize, str], Text | None] | None = None
     cannot: Callable[[Parallelism, str], Text | None] | None = None
     told: Callable[[Weighed, str], Text] | None = None
     lighter: tuple[str, ...] = ()
@@ -119,36 +123,48 @@ def tries_of(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return wanted
 
 
-def refuse_lacking(tries: Mapping[str, Sequence[str]], clusters: Sequence[Cluster]) -> None:
-    """Refuse a dimension whose every asked value is lacked by every device.
+def lacking(dimension: Dimension, value: str, size: TransformerSize, device: Device) -> Text | None:
+    """Why no plan of a model on a device can have a value; None where some can."""
+    why = dimension.of_model(size, value) if dimension.of_model else None
+    return why or dimension.lacks(device, value)
+
+
+def refuse_lacking(
+    tries: Mapping[str, Sequence[str]], size: TransformerSize, clusters: Sequence[Cluster]
+) -> None:
+    """Refuse a dimension whose every asked value is lacked by the model, or by every device.
 
     Raises:
         UnsupportedError: with what the first lacks.
     """
     for name, values in tries.items():
-        lacks = DIMENSIONS.get(name).lacks
-        whys = [lacks(cluster.device, value) for cluster in clusters for value in values]
+        dimension = DIMENSIONS.get(name)
+        whys = [
+            lacking(dimension, value, size, each.device) for each in clusters for value in values
+        ]
         if all(why is not None for why in whys):
-            usual = DIMENSIONS.get(name).values[0]
-            raise UnsupportedError(
-                whys[0] or "",
-                Text("No plan has what was asked for."),
-                Text("Name another device, or type: --{name} {value}", name=name, value=usual),
+            usual = dimension.values[0]
+            again = (
+                Text("Name another device, or type: --{name} {value}", name=name, value=usual)
+                if dimension.of_model is None
+                else Text("Name another model, or type: --{name} {value}", name=name, value=usual)
             )
+            raise UnsupportedError(whys[0] or "", Text("No plan has what was asked for."), again)
 
 
 def ways(
-    tries: Sequence[tuple[str, tuple[str, ...]]], device: Device
+    tries: Sequence[tuple[str, tuple[str, ...]]], size: TransformerSize, device: Device
 ) -> Iterator[tuple[Choices, Text | None]]:
     """Every combination of values on a device, and why it cannot be, where it cannot.
 
     Args:
         tries: values by the name of their dimension.
+        size: the model's.
         device: what it runs on.
     """
     names = [name for name, _ in tries]
     for values in product(*(each for _, each in tries)):
         named = [(DIMENSIONS.get(n), value) for n, value in zip(names, values, strict=True)]
-        lacking = [why for each, v in named if (why := each.lacks(device, v)) is not None]
+        lacks = [why for each, v in named if (why := lacking(each, v, size, device)) is not None]
         choices = tuple((each.name, v) for each, v in named if v != each.values[0])
-        yield choices, (lacking[0] if lacking else None)
+        yield choices, (lacks[0] if lacks else None)

@@ -54,6 +54,10 @@ def _beside(said: Mapping[str, str]) -> dict[str, str]:
     found = {"precision": "fp8"} if "fp8-format" in said else {}
     if "sequence-parallel" not in said and said.get("tensor-model-parallel-size", "1") != "1":
         found["sp"] = "off"
+    if "expert-model-parallel-size" in said:  # else it has no experts that anything says
+        key = "expert-tensor-parallel-size"
+        etp = count(key, said.get(key, said.get("tensor-model-parallel-size", 1)))
+        found |= {"etp": str(etp)} if etp > 1 else {}
     moments = said.get("exp-avg-dtype")
     if moments in _MOMENTS:
         found["states"] = _MOMENTS[moments]

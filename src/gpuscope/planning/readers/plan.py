@@ -32,6 +32,8 @@ def _read(text: str, devices: int, path: Path) -> Existing:
         if name not in known:
             raise UnknownNameError(Text("key"), name, known, names)
         if name in (*_WORDS, *beside):
+            if name in beside and isinstance(value, int) and not isinstance(value, bool):
+                continue
             if not isinstance(value, str):
                 raise no_value(name, value, '"1f1b"' if name == "schedule" else '"full"')
         else:
@@ -40,7 +42,7 @@ def _read(text: str, devices: int, path: Path) -> Existing:
         {name: value for name, value in content.items() if name in (*_COUNTS, *_WORDS)},
         content.get("global_batch"),
         content.get("seq"),
-        {name: value for name, value in content.items() if name in beside},
+        {name: str(value) for name, value in content.items() if name in beside},
     )
 
 

@@ -81,6 +81,10 @@ def _beside(
     converters = table_of(content, "model", path).get("converters", [])
     if isinstance(converters, list) and "quantize.linear.float8" in converters:
         found["precision"] = "fp8"
+    key = "expert_tensor_parallel_degree"
+    etp = count(key, split.get(key, 1))
+    if etp > 1 and split.get("expert_parallel_degree", 1) != 1:  # it has no effect without
+        found["etp"] = str(etp)
     parts = split.get("module_fqns_per_model_part")
     if isinstance(parts, list) and parts and all(isinstance(part, list) for part in parts):
         blocks = [sum(str(name).startswith("layers.") for name in part) for part in parts]

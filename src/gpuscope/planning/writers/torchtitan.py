@@ -30,13 +30,25 @@ _FP8 = (
     "",
 )
 
-_CAN: Mapping[str, Sequence[str]] = {"precision": ("fp8",), "offload": ("cpu",), "stages": (ANY,)}
+_CAN: Mapping[str, Sequence[str]] = {
+    "precision": ("fp8",),
+    "offload": ("cpu",),
+    "stages": (ANY,),
+    "etp": (ANY,),
+}
 """What it can start beside the layout, by dimension."""
 
 
 def _refuse(question: Question, candidate: Candidate) -> None:
     refuse_more("torchtitan", candidate, _CAN)
-    split = candidate.plan
+    split, etp = candidate.plan, candidate.asked.etp or 1
+    if etp > 1 and (etp != split.tp or split.ep == 1):
+        raise UnsupportedError(
+            Text("torchtitan cannot start etp {etp} with tp {tp} and ep {ep}.", etp=etp,
+                 tp=split.tp, ep=split.ep),
+            Text("It cuts experts over as many ranks as all else, or over none, beside ep."),
+            Text("Write the torchrun line instead: --for torchrun"),
+        )  # fmt: skip
     if split.fsdp == "zero1" and split.dp * split.cp > 1:
         raise UnsupportedError(
             Text("torchtitan does not shard as {fsdp} does.", fsdp=split.fsdp),
@@ -65,7 +77,7 @@ def torchtitan(plan: Plan) -> str:
     Raises:
         UnsupportedError: torchtitan has no such sharding or schedule.
     """
-    split = plan.best.candidate.plan
+    split, etp = plan.best.candidate.plan, plan.best.candidate.asked.etp or 1
     shard, replicate = split.dp, 1
     if split.fsdp == "hybrid":
         shard, replicate = split.shard, split.dp // split.shard
@@ -91,6 +103,7 @@ def torchtitan(plan: Plan) -> str:
         f"tensor_parallel_degree = {split.tp}",
         f"context_parallel_degree = {split.cp}",
         f"expert_parallel_degree = {split.ep}",
+        *([f"expert_tensor_parallel_degree = {etp}"] if etp > 1 else []),
         f"pipeline_parallel_degree = {split.pp}",
     ]
     if split.fsdp == "zero2" and split.dp * split.cp > 1:

@@ -55,8 +55,8 @@ def make_part(
         model = Transformer(
             job.size, job.software, job.tokens, layers=layers, first=first, last=last
         )
-    if meshes.ep is not None:
-        apply_expert_parallel(model, meshes.ep)
+    if meshes.spread is not None:
+        apply_expert_parallel(model, meshes)
     if job.software.matmul == "float8":
         use_cast_products(model.layers)
     if meshes.tp is not None:

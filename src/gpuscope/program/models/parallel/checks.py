@@ -21,6 +21,7 @@ from gpuscope.program.pipeline.orders import PipelineShape
 
 __all__ = ["check", "padded_vocabulary", "plan_of"]
 
+_DEGREES = ("tp", "pp", "cp", "ep", "etp")
 _REDUCE = ("float32", "bfloat16")
 _ALIASES = {"zero3": "full", "hsdp": "hybrid", "ddp": "none", "zero0": "none"}
 
@@ -42,7 +43,7 @@ def plan_of(size: TransformerSize, tokens: int, asked: ParallelOptions) -> Paral
         UnknownNameError: a kind of sharding, schedule, ... that does not exist.
         InvalidValueError: numbers that do not divide, or options that exclude each other.
     """
-    degrees = {n: positive(n, getattr(asked, n)) or 1 for n in ("tp", "pp", "cp", "ep")}
+    degrees = {n: positive(n, getattr(asked, n)) or 1 for n in _DEGREES}
     dp = _replicas(asked, degrees)
     schedule = _word("schedule", asked.schedule, SCHEDULES, "1f1b")
     virtual = positive("virtual", asked.virtual) or (2 if schedule == "interleaved" else 1)
@@ -223,13 +224,24 @@ def _check_tensor(size: TransformerSize, tokens: int, plan: Parallelism) -> None
 
 
 def _check_experts(size: TransformerSize, plan: Parallelism) -> None:
-    if plan.ep == 1:
+    spread = plan.ep * plan.etp
+    if spread == 1:
         return
     if size.experts is None:
         raise InvalidValueError(
             Text("Expert parallelism needs experts."),
             Text("The model has none."),
             Text("Leave out --ep."),
+        )
+    if size.experts.ffn % plan.etp:
+        raise InvalidValueError(
+            Text(
+                "{count} features of an expert cannot be split over {etp} ranks.",
+                count=size.experts.ffn,
+                etp=plan.etp,
+            ),
+            Text("{count} is not a multiple of {tp}.", count=size.experts.ffn, tp=plan.etp),
+            Text("Type: --etp {divisor}", divisor=_divisor(size.experts.ffn, plan.etp)),
         )
     if size.experts.count % plan.ep:
         raise InvalidValueError(
@@ -242,11 +254,11 @@ def _check_experts(size: TransformerSize, plan: Parallelism) -> None:
             Text("Type: --ep {divisor}", divisor=_divisor(size.experts.count, plan.ep)),
         )
     holders = plan.dp * plan.cp * plan.tp
-    if holders % plan.ep:
+    if holders % spread:
         raise InvalidValueError(
             Text(
                 "{ep} expert ranks cannot be laid over {holders} ranks of a stage.",
-                ep=plan.ep,
+                ep=spread,
                 holders=holders,
             ),
             Text(
@@ -256,7 +268,7 @@ def _check_experts(size: TransformerSize, plan: Parallelism) -> None:
                 cp=plan.cp,
                 tp=plan.tp,
             ),
-            Text("Type: --ep {divisor}", divisor=_divisor(holders, plan.ep)),
+            Text("Type: --ep {divisor}", divisor=_divisor(holders // plan.etp or 1, plan.ep)),
         )
     if plan.tp > 1 and not plan.sequence_parallel:
         raise InvalidValueError(

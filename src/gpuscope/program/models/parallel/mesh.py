@@ -21,8 +21,11 @@ class Meshes:
             out, "dp" always there.
         data: ranks that hold other tokens of the same layers (dp and cp): what FSDP shards over;
             two dimensions where it is hybrid.
-        tp, cp, pp, ep: that dimension; None where it has one rank.
-        experts: ranks that hold the same experts: what FSDP shards experts over; None without ep.
+        tp, cp, pp, ep, etp: that dimension; None where it has one rank.
+        spread: the ranks that hold all experts together, (ep, etp) or the one of these that has
+            more than one rank; None where each holds all.
+        experts: ranks that hold the same of the experts: what FSDP shards them over; None where
+            each holds all.
     """
 
     world: DeviceMesh
@@ -31,6 +34,8 @@ class Meshes:
     cp: DeviceMesh | None
     pp: DeviceMesh | None
     ep: DeviceMesh | None
+    etp: DeviceMesh | None
+    spread: DeviceMesh | None
     experts: DeviceMesh | None
 
 
@@ -75,12 +80,21 @@ def make_meshes(plan: Parallelism, device: str) -> Meshes:
         data = world["dp", "cp"]._flatten("dp_cp")
     if "replicate" in kept:
         data = world["replicate", data.mesh_dim_names[0]] if data.mesh_dim_names else data
-    spread = plan.world_size // plan.pp // plan.ep
-    experts = ep = None
-    if plan.ep > 1:
-        shape = {"stage": plan.pp, "edp": spread, "ep": plan.ep}
-        if plan.pp == 1:
-            del shape["stage"]
-        by_expert = init_device_mesh(device, tuple(shape.values()), mesh_dim_names=tuple(shape))
-        experts, ep = by_expert["edp"], by_expert["ep"]
-    return Meshes(world, data, part("tp"), part("cp"), part("pp"), ep, experts)
+    return Meshes(
+        world, data, part("tp"), part("cp"), part("pp"), *_of_experts(plan, device)
+    )  # fmt: skip
+
+
+def _of_experts(
+    plan: Parallelism, device: str
+) -> tuple[DeviceMesh | None, DeviceMesh | None, DeviceMesh | None, DeviceMesh | None]:
+    """Ranks that share experts, their matrices, both, and that hold the same of them."""
+    names = tuple(name for name in ("ep", "etp") if getattr(plan, name) > 1)
+    if not names:
+        return None, None, None, None
+    shape = {"stage": plan.pp} if plan.pp > 1 else {}
+    shape["edp"] = plan.world_size // plan.pp // plan.ep // plan.etp
+    shape |= {name: getattr(plan, name) for name in names}
+    made = init_device_mesh(device, tuple(shape.values()), mesh_dim_names=tuple(shape))
+    ep, etp = (made[name] if name in names else None for name in ("ep", "etp"))
+    return ep, etp, made[names if len(names) > 1 else names[0]], made["edp"]

@@ -35,7 +35,8 @@ class Parallelism:
 
     Ranks are laid out with tensor parallelism innermost, so that its ranks are neighbours: rank =
     ((stage * dp + replica) * cp + part) * tp + shard. Experts are spread over ranks that hold
-    different tokens, the `ep` neighbours of the flattened (dp, cp, tp) part of the mesh.
+    different tokens, the `ep` neighbours of the flattened (dp, cp, tp) part of the mesh; each
+    expert's matrices over the `etp` neighbours within these.
 
     Attributes:
         dp: replicas of the model, each with its own sequences.
@@ -43,6 +44,7 @@ class Parallelism:
         pp: pipeline stages (ranks that hold different layers).
         cp: ranks that share every sequence.
         ep: ranks that share the experts of a block.
+        etp: ranks that share the matrices of each expert, and work on the tokens of all of them.
         fsdp: what the dp and cp ranks share instead of repeating it: "full" parameters, gradients
             and optimizer states (ZeRO-3); "hybrid" the same within groups of `shard` ranks, which
             are replicated; "zero2" gradients and states, parameters being gathered once a
@@ -69,6 +71,7 @@ class Parallelism:
     pp: int = 1
     cp: int = 1
     ep: int = 1
+    etp: int = 1
     fsdp: Sharding = "full"
     shard: int = 0
     schedule: ScheduleName = "1f1b"
@@ -87,6 +90,13 @@ class Parallelism:
     def world_size(self) -> int:
         """Ranks of the job."""
         return self.dp * self.tp * self.pp * self.cp
+
+    @property
+    def expert_share(self) -> int:
+        """Ranks that FSDP shares a rank's experts over: those with the same part of them."""
+        if self.ep * self.etp == 1:
+            return (self.shard or self.dp) * self.cp
+        return self.dp * self.cp * self.tp // (self.ep * self.etp)
 
     @property
     def stages(self) -> int:
@@ -198,7 +208,7 @@ class ParallelOptions:
     Attributes:
         world: ranks of the job; where it is known, `dp` follows from the others.
         node: devices of a node: the size of a hybrid group.
-        dp, tp, pp, cp, ep, fsdp, schedule, virtual, microbatch, recompute, sequence_parallel,
+        dp, tp, pp, cp, ep, etp, fsdp, schedule, virtual, microbatch, recompute, sequence_parallel,
             rotation, prefetch, reduce_dtype, cut, offload: as `Parallelism`.
         global_batch: sequences of a step of the whole job.
         software: kernels and habits; attention, optimizer and `torch.compile` are the workload's.
@@ -211,6 +221,7 @@ class ParallelOptions:
     pp: int | None = None
     cp: int | None = None
     ep: int | None = None
+    etp: int | None = None
     fsdp: str | None = None
     schedule: str | None = None
     virtual: int | None = None

@@ -215,6 +215,8 @@ def _title(name: str, job: Job) -> str:
     split = " x ".join(degrees) or "one rank"
     if plan.ep > 1:
         split += f", ep {plan.ep}"
+    if plan.etp > 1:
+        split += f", etp {plan.etp}"
     if plan.dp * plan.cp > 1:
         split += f", fsdp {plan.fsdp}"
     if plan.pp > 1:
