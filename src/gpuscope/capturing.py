@@ -20,6 +20,7 @@ from gpuscope.program.world import RankPrograms, with_note
 if TYPE_CHECKING:
     from gpuscope.kept import Store
     from gpuscope.program.models.user_file import UserBuild
+    from gpuscope.program.pipeline.job_programs import PipelineBlocks
     from gpuscope.program.script import Script
     from gpuscope.program.workload import Workload as Resolved
     from gpuscope.program.workload import WorkloadOptions
@@ -32,6 +33,7 @@ __all__ = [
     "capture_each",
     "capture_elsewhere",
     "capture_job",
+    "capture_pipeline",
     "capture_resolved",
     "for_cluster",
     "keeping",
@@ -200,6 +202,30 @@ def _named_job(
         keep,
     )
     return kept
+
+
+def capture_pipeline(
+    workload: str | TransformerSize, cluster: Cluster, options: WorkloadOptions
+) -> PipelineBlocks:
+    """Record the stages of a ready-made decoder's pipeline, of which its ranks are made.
+
+    Args:
+        workload: name or size of a built-in decoder.
+        cluster: one rank a device.
+        options: with a parallel job that has pipeline stages.
+
+    Raises:
+        InvalidValueError: as `gpuscope.program.pipeline.job_programs.capture_pipeline`.
+    """
+    from gpuscope.program.pipeline import job_programs
+    from gpuscope.program.workload import resolve
+
+    found = resolve(workload, for_cluster(options, cluster) or options, load=False)
+    assert found.job is not None
+    _check_size(found.job.plan.world_size, cluster)
+    return job_programs.capture_pipeline(
+        found.job, local_size=cluster.devices_per_node, name=found.title
+    )
 
 
 def kept_figures(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from made import asked, judged
 
@@ -64,5 +66,6 @@ def test_what_is_slower_and_takes_more_of_the_same_devices_is_not_on_the_front()
 
 def test_a_pipeline_is_as_much_work_as_its_passes() -> None:
     assert work_of(BEST.candidate.plan) == 1
-    deep = judged(1.0, "64x8xh200", pp=64, dp=8).candidate.plan
+    deep = judged(1.0, "64x8xh200", pp=64, dp=8, microbatches=512).candidate.plan
     assert work_of(deep) == 64 * (128 + 192)
+    assert work_of(replace(deep, microbatches=256)) == 64 * 256

@@ -24,8 +24,8 @@ DEEP_SLACK = 0.04
 
 
 def work_of(plan: Parallelism) -> int:
-    """Passes of micro-batches through stages that its two short steps have; of no pipeline 1."""
-    return 1 if plan.pp == 1 else plan.stages * 5 * plan.pp
+    """Passes of micro-batches through stages that are simulated of it; of no pipeline 1."""
+    return 1 if plan.pp == 1 else plan.stages * min(plan.microbatches, 5 * plan.pp)
 
 
 def for_the_front(question: Question) -> int:

@@ -62,7 +62,8 @@ class Simulator:
         """
         cluster, plan = candidate.cluster, candidate.plan
         one, two = _counts(plan)
-        if plan.microbatches <= two:
+        # Two short steps of a pipeline are no less work than one as long as both.
+        if plan.microbatches <= (one + two if plan.pp > 1 else two):
             long = self._short(candidate, plan.microbatches, memory=True)
             step_s, low_s, high_s, energy_j = figures(long, plan.world_size)
         else:
@@ -85,14 +86,17 @@ class Simulator:
         self, candidate: Candidate, microbatches: int, *, memory: bool, longer: int = 0
     ) -> Recosted | RecostedJob:
         """The step with so many micro-batches, made of a longer one where that can be."""
+        plan, cluster = candidate.plan, candidate.cluster
 
         def options(count: int) -> WorkloadOptions:
             asked = candidate.with_batch(count).asked
             return WorkloadOptions(task="train", seq=self.question.seq, parallel=asked)
 
-        made_of = options(longer) if longer and candidate.plan.pp == 1 else None
-        asked = options(microbatches)
-        return self._steps.of(candidate.cluster, asked, memory=memory, longer=made_of)
+        if plan.pp > 1 and microbatches < plan.microbatches:
+            whole = options(plan.microbatches)
+            return self._steps.of(cluster, whole, memory=memory, first=microbatches)
+        made_of = options(longer) if longer else None
+        return self._steps.of(cluster, options(microbatches), memory=memory, longer=made_of)
 
 
 def grown_rank(short: RecostedRank, long: RecostedRank, reach: float) -> RecostedRank:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpuscope.api import Own, recost
-from gpuscope.capturing import capture_job, kept_figures
+from gpuscope.capturing import capture_job, capture_pipeline, kept_figures
 from gpuscope.document.plain import plain
 from gpuscope.hardware import Cluster
 from gpuscope.program.microbatches import without_second
 from gpuscope.program.models.settings import WorkloadOptions
+from gpuscope.program.pipeline.job_programs import PipelineBlocks, ranks_of
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.recost import Recosted
@@ -38,6 +39,7 @@ class Steps:
         self.model = model
         self._calibration = calibration
         self._captured: dict[object, Program | RankPrograms] = {}
+        self._stages: dict[object, PipelineBlocks] = {}
 
     def of(
         self,
@@ -47,6 +49,7 @@ class Steps:
         memory: bool,
         interval: bool = True,
         longer: WorkloadOptions | None = None,
+        first: int = 0,
     ) -> Recosted | RecostedJob:
         """One step.
 
@@ -57,13 +60,18 @@ class Steps:
             interval: compute the 80 % interval.
             longer: the same with one micro-batch more, recorded for the question anyway: this step
                 is made of that one, without memory.
+            first: so many micro-batches alone of a pipeline's step, recorded as the whole is; 0:
+                all of them.
 
         Raises:
             GpuscopeError: it cannot be captured, or not run on this device.
         """
 
         def make() -> _Step:
-            captured = self._shorter(cluster, longer) or self._programs(cluster, options)
+            if first:
+                captured = self._begin(cluster, options, first)
+            else:
+                captured = self._shorter(cluster, longer) or self._programs(cluster, options)
             constants = self._calibration
             found = recost(
                 captured, cluster, calibration=constants, memory=memory, interval=interval
@@ -75,6 +83,7 @@ class Steps:
         else:
             about = {"on": plain(cluster), "memory": memory, "interval": interval}
             about["recorded"] = longer is None
+            about["first"] = first
             step = kept_figures(_Step, self.model, options, cluster, about, make)
         found = step.alike or step.ranks
         assert found is not None
@@ -92,6 +101,13 @@ class Steps:
         fewer = [without_second(program) for program in captured.programs]
         found = tuple(program for program in fewer if program is not None)
         return replace(captured, programs=found) if len(found) == len(fewer) else None
+
+    def _begin(self, cluster: Cluster, options: WorkloadOptions, first: int) -> RankPrograms:
+        """The first micro-batches of a pipeline's step."""
+        key = options, cluster.n_devices, cluster.devices_per_node
+        if key not in self._stages:
+            self._stages[key] = capture_pipeline(self.model, cluster, options)
+        return ranks_of(self._stages[key], first)
 
     def _programs(self, cluster: Cluster, options: WorkloadOptions) -> Program | RankPrograms:
         key = options, cluster.n_devices, cluster.devices_per_node

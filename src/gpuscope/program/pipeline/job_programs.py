@@ -24,7 +24,7 @@ from gpuscope.program.world import RankPrograms, World
 if TYPE_CHECKING:
     from gpuscope.program.models.parallel.options import Job
 
-__all__ = ["PipelineBlocks", "capture_pipeline", "capture_stages", "rank_programs"]
+__all__ = ["PipelineBlocks", "capture_pipeline", "capture_stages", "rank_programs", "ranks_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -132,8 +132,21 @@ def rank_programs(
     Raises:
         InvalidValueError, WorkloadError: as `capture_pipeline`.
     """
-    pipeline = capture_pipeline(job, local_size=local_size, strict=strict, name=name)
-    if pipeline.operators <= LONG:
+    return ranks_of(capture_pipeline(job, local_size=local_size, strict=strict, name=name))
+
+
+def ranks_of(pipeline: PipelineBlocks, first: int = 0) -> RankPrograms:
+    """The step of every rank of a pipeline, as `rank_programs` gives it.
+
+    Args:
+        pipeline: of the whole step.
+        first: only so many of its microbatches, their passes folded where those of the whole step
+            are: a step of many follows from two such; 0: all.
+    """
+    folded = pipeline.operators > LONG
+    if first:
+        pipeline = replace(pipeline, shape=replace(pipeline.shape, microbatches=first))
+    if not folded:
         return pipeline.programs()
     return replace(pipeline.brief().programs(), pipeline=pipeline)
 
