@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
@@ -175,7 +176,7 @@ class _Simulated:
         on_candidate: OnCandidate | None,
     ) -> None:
         self.question, self.found, self.scores, self.steps = question, found, scores, steps
-        self.simulator, self.on_candidate = Simulator(question), on_candidate
+        self.simulator, self.on_candidate = Simulator(question, fitting=True), on_candidate
         self.judged: list[Judged] = []
         self.broken: list[Judged] = []
         self.refused: list[Rejected] = []
@@ -253,8 +254,11 @@ class _Simulated:
         if refused is None:
             self.judged.append(each)
         else:
-            self.broken.append(each)
             self.refused.append(refused)
+            if isnan(each.step_s):  # only its memory is known
+                self.scores.estimate_bytes[place] = each.peak_bytes
+            else:
+                self.broken.append(each)
 
     def left(self, place: int, best: Judged) -> Rejected:
         """Why a candidate was not simulated."""

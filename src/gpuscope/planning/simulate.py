@@ -13,7 +13,8 @@ So is the memory of a pipeline: PyTorch has a buffer for what each micro-batch o
 from __future__ import annotations
 
 from dataclasses import replace
-from math import erf, isnan, nan, sqrt
+from math import erf, inf, isnan, nan, sqrt
+from statistics import NormalDist
 from typing import Any
 
 from gpuscope.api import Own
@@ -26,7 +27,7 @@ from gpuscope.program.types import Category
 from gpuscope.timeline.recost import Recosted
 from gpuscope.timeline.recost_ranks import RecostedJob, RecostedRank
 
-__all__ = ["Simulator", "figures", "grown_rank", "peak_of", "probability_to_fit"]
+__all__ = ["Simulator", "figures", "grown_rank", "most_to_fit", "peak_of", "probability_to_fit"]
 
 MEMORY_ERROR = 0.02
 """Standard deviation of the predicted peak, as a share: docs/accuracy.md has a mean error of 0.7 %
@@ -38,16 +39,25 @@ def probability_to_fit(peak_bytes: float, usable_bytes: float) -> float:
     return 0.5 * (1 + erf((usable_bytes - peak_bytes) / (MEMORY_ERROR * peak_bytes) / sqrt(2)))
 
 
+def most_to_fit(usable_bytes: float, certainty: float) -> float:
+    """The largest peak that is as likely to fit: `probability_to_fit` the other way round."""
+    return usable_bytes / (1 + MEMORY_ERROR * NormalDist().inv_cdf(certainty))
+
+
 class Simulator:
     """Simulates candidates.
 
     Args:
         question: what is asked.
         calibration: constants of a machine of its own, see `gpuscope.predict`.
+        fitting: only what is likely enough to fit is of interest: of a pipeline that is not the
+            time is not simulated, and not a number.
     """
 
-    def __init__(self, question: Question, calibration: Own | None = None) -> None:
-        self.question = question
+    def __init__(
+        self, question: Question, calibration: Own | None = None, *, fitting: bool = False
+    ) -> None:
+        self.question, self.fitting = question, fitting
         self._steps = Steps(question.model, calibration)
 
     def judge(self, candidate: Candidate, scored_s: float) -> Judged:
@@ -63,30 +73,28 @@ class Simulator:
         cluster, plan = candidate.cluster, candidate.plan
         one, two = _counts(plan)
         # Two short steps of a pipeline are no less work than one as long as both.
-        if plan.microbatches <= (one + two if plan.pp > 1 else two):
-            long = self._short(candidate, plan.microbatches, memory=True)
-            step_s, low_s, high_s, energy_j = figures(long, plan.world_size)
-        else:
-            long = self._short(candidate, two, memory=True)
+        whole = plan.microbatches <= (one + two if plan.pp > 1 else two)
+        long = self._short(candidate, plan.microbatches if whole else two, memory=True)
+        step = figures(long, plan.world_size)
+        if not whole and not isnan(long.step_time_s):
             short = self._short(candidate, one, memory=plan.pp > 1, longer=two)
-            ends = zip(figures(short, plan.world_size), figures(long, plan.world_size), strict=True)
+            ends = zip(figures(short, plan.world_size), step, strict=True)
             reach = (plan.microbatches - one) / (two - one)
             step_s, low_s, high_s, energy_j = (a + reach * (b - a) for a, b in ends)
+            step = step_s, low_s, high_s, energy_j
             if isinstance(short, RecostedJob) and isinstance(long, RecostedJob):
                 pairs = zip(short.ranks, long.ranks, strict=True)
                 ranks = tuple(grown_rank(a, b, reach) for a, b in pairs)
                 long = replace(long, ranks=ranks)
-        return Judged(
-            candidate=candidate,
-            scored_s=scored_s,
-            **outcome((step_s, low_s, high_s, energy_j), long, cluster),
-        )
+        return Judged(candidate=candidate, scored_s=scored_s, **outcome(step, long, cluster))
 
     def _short(
         self, candidate: Candidate, microbatches: int, *, memory: bool, longer: int = 0
     ) -> Recosted | RecostedJob:
         """The step with so many micro-batches, made of a longer one where that can be."""
-        plan, cluster = candidate.plan, candidate.cluster
+        plan, cluster, most = candidate.plan, candidate.cluster, inf
+        if self.fitting and memory:
+            most = most_to_fit(cluster.device.memory_usable_bytes, self.question.certainty)
 
         def options(count: int) -> WorkloadOptions:
             asked = candidate.with_batch(count).asked
@@ -94,9 +102,14 @@ class Simulator:
 
         if plan.pp > 1 and microbatches < plan.microbatches:
             whole = options(plan.microbatches)
-            return self._steps.of(cluster, whole, memory=memory, first=microbatches)
+            return self._steps.of(
+                cluster, whole, memory=memory, first=microbatches, most_bytes=most
+            )
         made_of = options(longer) if longer else None
-        return self._steps.of(cluster, options(microbatches), memory=memory, longer=made_of)
+        asked = options(microbatches)
+        return self._steps.of(
+            cluster, asked, memory=memory, longer=made_of, most_bytes=most if plan.pp > 1 else inf
+        )
 
 
 def grown_rank(short: RecostedRank, long: RecostedRank, reach: float) -> RecostedRank:

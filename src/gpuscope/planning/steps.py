@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
-from gpuscope.api import Own, recost
+from gpuscope.api import Own, recost, resolve_calibration
 from gpuscope.capturing import capture_job, capture_pipeline, kept_figures
 from gpuscope.document.plain import plain
-from gpuscope.hardware import Cluster
+from gpuscope.hardware import Cluster, calibration_for
 from gpuscope.program.microbatches import without_second
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.pipeline.job_programs import PipelineBlocks, ranks_of
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.recost import Recosted
-from gpuscope.timeline.recost_ranks import RecostedJob
+from gpuscope.timeline.recost_ranks import RecostedJob, recost_ranks
 
 __all__ = ["Steps"]
 
@@ -50,6 +51,7 @@ class Steps:
         interval: bool = True,
         longer: WorkloadOptions | None = None,
         first: int = 0,
+        most_bytes: float = inf,
     ) -> Recosted | RecostedJob:
         """One step.
 
@@ -62,6 +64,7 @@ class Steps:
                 is made of that one, without memory.
             first: so many micro-batches alone of a pipeline's step, recorded as the whole is; 0:
                 all of them.
+            most_bytes: of memory: of a job whose ranks differ and take more no time is simulated.
 
         Raises:
             GpuscopeError: it cannot be captured, or not run on this device.
@@ -72,10 +75,7 @@ class Steps:
                 captured = self._begin(cluster, options, first)
             else:
                 captured = self._shorter(cluster, longer) or self._programs(cluster, options)
-            constants = self._calibration
-            found = recost(
-                captured, cluster, calibration=constants, memory=memory, interval=interval
-            )
+            found = self._recosted(captured, cluster, memory, interval, most_bytes)
             return _Step(found, None) if isinstance(found, Recosted) else _Step(None, found)
 
         if self._calibration is not None:
@@ -83,11 +83,32 @@ class Steps:
         else:
             about = {"on": plain(cluster), "memory": memory, "interval": interval}
             about["recorded"] = longer is None
-            about["first"] = first
+            about |= {"first": first, "most_bytes": most_bytes if most_bytes < inf else None}
             step = kept_figures(_Step, self.model, options, cluster, about, make)
         found = step.alike or step.ranks
         assert found is not None
         return found
+
+    def _recosted(
+        self,
+        captured: Program | RankPrograms,
+        cluster: Cluster,
+        memory: bool,
+        interval: bool,
+        most_bytes: float,
+    ) -> Recosted | RecostedJob:
+        own = self._calibration
+        if isinstance(captured, RankPrograms) and not captured.equal:
+            return recost_ranks(
+                captured,
+                cluster.device,
+                resolve_calibration(cluster, own) or calibration_for(cluster.device),
+                cluster=cluster,
+                interval=interval,
+                memory=memory,
+                most_bytes=most_bytes,
+            )
+        return recost(captured, cluster, calibration=own, memory=memory, interval=interval)
 
     def _shorter(
         self, cluster: Cluster, longer: WorkloadOptions | None

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, nan
 
+from gpuscope.cost.anew import Made
 from gpuscope.document.printable import counted, short_repr
 from gpuscope.document.quantities import Seconds
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
@@ -92,6 +94,7 @@ def recost_ranks(
     memory: bool = False,
     skew_s: tuple[float, float] = (0.0, 0.0),
     waiting: float = 0.0,
+    most_bytes: float = inf,
 ) -> RecostedJob:
     """Cost a job's distinct programs anew on a device and simulate them together.
 
@@ -103,6 +106,8 @@ def recost_ranks(
         skew_s: as `job_time_interval` takes it.
         waiting: what a step waits for the slowest of ranks that vary by chance, as a share of its
             time without that (`gpuscope.cost.skew`).
+        most_bytes: of memory, where that is simulated: where a rank takes more, the job is not
+            walked, and its times are not numbers.
 
     Raises:
         UnsupportedError: the device lacks a dtype that a program computes in.
@@ -110,6 +115,9 @@ def recost_ranks(
     """
     constants = calibration or calibration_for(device)
     made = ranks_anew(programs, device, constants, cluster)
+    held = [peak_memory(each.program, device) if memory else (None, None, ()) for each in made]
+    if any(peak is not None and peak > most_bytes for peak, *_ in held):
+        return RecostedJob(nan, nan, nan, _ranks(programs, made, held, [None] * len(made)))
     overlap = DeviceOverlap.of(device, constants)
     job = build_job([each.costed for each in made], programs.members)
     walked = contended_walks(job, STEPS, paces, overlap)
@@ -120,11 +128,22 @@ def recost_ranks(
     if interval:
         low, high = job_time_interval(job, STEPS, skew_s=skew_s, done=walked)
         low_s, high_s = low + waited_s, high + waited_s
+    watts = [average_w(each.alone, device, constants, step_s) for each in made]
+    return RecostedJob(step_s, low_s, high_s, _ranks(programs, made, held, watts))
+
+
+def _ranks(
+    programs: RankPrograms,
+    made: Sequence[Made],
+    held: Sequence[tuple[int | None, bool | None, tuple[tuple[Category, int], ...]]],
+    watts: Sequence[float | None],
+) -> tuple[RecostedRank, ...]:
+    """Each distinct rank, with its memory and its power."""
     ranks = []
-    for each, members in zip(made, programs.members, strict=True):
-        peak, fits, held = peak_memory(each.program, device) if memory else (None, None, ())
-        watts = average_w(each.alone, device, constants, step_s)
+    for each, members, (peak, fits, at_peak), power in zip(
+        made, programs.members, held, watts, strict=True
+    ):
         moved, _ = work_of(each.costed)
         rank = each.program.rank
-        ranks.append(RecostedRank(rank, len(members), watts, peak, fits, moved, held))
-    return RecostedJob(step_s, low_s, high_s, tuple(ranks))
+        ranks.append(RecostedRank(rank, len(members), power, peak, fits, moved, at_peak))
+    return tuple(ranks)
