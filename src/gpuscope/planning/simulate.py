@@ -76,8 +76,9 @@ class Simulator:
         whole = plan.microbatches <= (one + two if plan.pp > 1 else two)
         long = self._short(candidate, plan.microbatches if whole else two, memory=True)
         step = figures(long, plan.world_size)
-        if not whole and not isnan(long.step_time_s):
-            short = self._short(candidate, one, memory=plan.pp > 1, longer=two)
+        if not whole:
+            most = 0.0 if isnan(long.step_time_s) else inf
+            short = self._short(candidate, one, memory=plan.pp > 1, longer=two, most=most)
             ends = zip(figures(short, plan.world_size), step, strict=True)
             reach = (plan.microbatches - one) / (two - one)
             step_s, low_s, high_s, energy_j = (a + reach * (b - a) for a, b in ends)
@@ -89,12 +90,20 @@ class Simulator:
         return Judged(candidate=candidate, scored_s=scored_s, **outcome(step, long, cluster))
 
     def _short(
-        self, candidate: Candidate, microbatches: int, *, memory: bool, longer: int = 0
+        self,
+        candidate: Candidate,
+        microbatches: int,
+        *,
+        memory: bool,
+        longer: int = 0,
+        most: float = inf,
     ) -> Recosted | RecostedJob:
-        """The step with so many micro-batches, made of a longer one where that can be."""
-        plan, cluster, most = candidate.plan, candidate.cluster, inf
-        if self.fitting and memory:
-            most = most_to_fit(cluster.device.memory_usable_bytes, self.question.certainty)
+        """The step with so many micro-batches, made of a longer one where that can be; of a
+        pipeline that takes more than `most` bytes without time."""
+        plan, cluster = candidate.plan, candidate.cluster
+        if self.fitting and memory and plan.pp > 1:
+            usable = cluster.device.memory_usable_bytes
+            most = min(most, most_to_fit(usable, self.question.certainty))
 
         def options(count: int) -> WorkloadOptions:
             asked = candidate.with_batch(count).asked
@@ -107,9 +116,7 @@ class Simulator:
             )
         made_of = options(longer) if longer else None
         asked = options(microbatches)
-        return self._steps.of(
-            cluster, asked, memory=memory, longer=made_of, most_bytes=most if plan.pp > 1 else inf
-        )
+        return self._steps.of(cluster, asked, memory=memory, longer=made_of, most_bytes=most)
 
 
 def grown_rank(short: RecostedRank, long: RecostedRank, reach: float) -> RecostedRank:

@@ -71,10 +71,8 @@ class Steps:
         """
 
         def make() -> _Step:
-            if first:
-                captured = self._begin(cluster, options, first)
-            else:
-                captured = self._shorter(cluster, longer) or self._programs(cluster, options)
+            begin = self._begin(cluster, options, first) if first else None
+            captured = begin or self._shorter(cluster, longer) or self._programs(cluster, options)
             found = self._recosted(captured, cluster, memory, interval, most_bytes)
             return _Step(found, None) if isinstance(found, Recosted) else _Step(None, found)
 
