@@ -158,14 +158,8 @@ def reduce_kernels(
     unroll = max(4.0, 16 / spec.itemsize) if innermost and length >= 128 else 4.0
     steps = ceil(plan.per_thread / unroll)
     way = "rows" if innermost else "columns"
-    chain = get(f"reduction.{way}.base_s")
-    finish = 0.0
-    if plan.shared_by > 1:
-        # The last block to finish adds up the others' partial results, after all have been read.
-        depth = plan.shared_by / (plan.down if not innermost else plan.threads)
-        finish = get("reduction.shared.base_s")
-        finish += depth * get("reduction.shared.step_s")
     total = float(spec.touched_bytes)
+    shared = Text("{shared_by} blocks share each output", shared_by=plan.shared_by)
     main = kernel(
         work,
         Launch(
@@ -181,19 +175,23 @@ def reduce_kernels(
             loads=steps * get(f"reduction.{way}.load") * _step(work, name),
             grid=plan.grid,
             block=plan.threads,
-            chain_s=chain,
-            floor_s=finish,
+            chain_s=get(f"reduction.{way}.base_s"),
+            floor_s=_finish_s(work, plan, innermost),
             dtype=spec.dtype,
             family=family,
-            note=note
-            or (
-                Text("{shared_by} blocks share each output", shared_by=plan.shared_by)
-                if plan.shared_by > 1
-                else ""
-            ),
+            note=note or (shared if plan.shared_by > 1 else ""),
         ),
     )
     return (memset_kernel(work), main) if plan.shared_by > 1 else (main,)
+
+
+def _finish_s(work: Work, plan: ReducePlan, innermost: bool) -> float:
+    """What the last block of an output adds up, after all partial results have been read."""
+    if plan.shared_by <= 1:
+        return 0.0
+    get = work.constants.value
+    depth = plan.shared_by / (plan.threads if innermost else plan.down)
+    return get("reduction.shared.base_s") + depth * get("reduction.shared.step_s")
 
 
 def reduced_dims(work: Work, spec: TensorSpec) -> tuple[int, ...]:

@@ -46,33 +46,11 @@ def key_sort(
         bits: of a key that are sorted by; 0: all.
         floats: keys whose exponents resemble each other, so that counters are fought over.
     """
-    get = work.constants.value
     bits = bits or 8 * key_bytes
-    widest = max(key_bytes, value_bytes, 4)
-    if count <= 256 * max(1, 19 * 4 // widest):
-        pass_s = get("sort.tile.pass_s") + count * get("sort.tile.pair_s")
-        return (
-            kernel(
-                work,
-                Launch(
-                    "radix_sort_single_tile",
-                    "sort",
-                    0.0,
-                    count * float(key_bytes + value_bytes),
-                    count * float(key_bytes + value_bytes),
-                    grid=1,
-                    block=256,
-                    resident=1,
-                    chain_s=get("sort.tile.base_s") + ceil(bits / 6) * pass_s,
-                    family="sort",
-                    note=Text("one block sorts them all, 6 bits at a time"),
-                ),
-            ),
-        )
+    pair = key_bytes + value_bytes
+    if count <= 256 * max(1, 19 * 4 // max(key_bytes, value_bytes, 4)):
+        return (_one_tile(work, count, count * float(pair), bits),)
     passes = ceil(bits / 8)
-    blocks = max(1, ceil(count / 4608))
-    size = float(count * (key_bytes + value_bytes))
-    hot = size < 20 * 2**20
     histogram = kernel(
         work,
         Launch(
@@ -85,7 +63,7 @@ def key_sort(
             cycles=0.35 if floats else 0.12,
             grid=min(924, max(1, ceil(count / 2048))),
             block=128,
-            chain_s=get("sort.histogram_s"),
+            chain_s=work.constants.value("sort.histogram_s"),
             family="sort",
         ),
     )
@@ -93,7 +71,38 @@ def key_sort(
         work,
         Launch("radix_sort_exclusive_sum", "sort", written_bytes=8192.0, grid=passes, block=256),
     )
-    one = kernel(
+    one = _one_pass(work, count, float(count * pair), relative)
+    clear = memset_kernel(work)
+    return (*(clear,) * (passes + 2), histogram, scan_, *(one,) * passes)
+
+
+def _one_tile(work: Work, count: int, size: float, bits: int) -> Kernel:
+    """All keys by one block."""
+    get = work.constants.value
+    pass_s = get("sort.tile.pass_s") + count * get("sort.tile.pair_s")
+    return kernel(
+        work,
+        Launch(
+            "radix_sort_single_tile",
+            "sort",
+            0.0,
+            size,
+            size,
+            grid=1,
+            block=256,
+            resident=1,
+            chain_s=get("sort.tile.base_s") + ceil(bits / 6) * pass_s,
+            family="sort",
+            note=Text("one block sorts them all, 6 bits at a time"),
+        ),
+    )
+
+
+def _one_pass(work: Work, count: int, size: float, relative: float) -> Kernel:
+    """All pairs once, by 8 bits."""
+    get = work.constants.value
+    hot = size < 20 * 2**20
+    return kernel(
         work,
         Launch(
             "radix_sort_onesweep",
@@ -103,7 +112,7 @@ def key_sort(
             size,
             items=count,
             cycles=get("sort.pass_cycles") * relative,
-            grid=blocks,
+            grid=max(1, ceil(count / 4608)),
             block=384,
             resident=4,
             chain_s=get("sort.pass_s"),
@@ -111,8 +120,6 @@ def key_sort(
             note=Text("one pass for 8 bits of the key"),
         ),
     )
-    clear = memset_kernel(work)
-    return (*(clear,) * (passes + 2), histogram, scan_, *(one,) * passes)
 
 
 _ROOMS = (32, 128, 1024, 2048, 4096)
