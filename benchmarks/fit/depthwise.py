@@ -25,15 +25,7 @@ from recorded import MEASURED_WITH, MICRO, fit, loss, read, summary, write_toml 
 
 from benchmarks.harvest.calls import read as read_calls  # noqa: E402
 from benchmarks.harvest.judge import CALLS, TIMES, held_out  # noqa: E402
-from gpuscope.cost.depthwise_forms import (  # noqa: E402
-    HOT_SHARE,
-    Form,
-    WeightForm,
-    inside,
-    native_weight_s,
-    rows_weight_s,
-    seconds,
-)
+from gpuscope.cost import depthwise_forms as forms  # noqa: E402
 from gpuscope.hardware import device  # noqa: E402
 from gpuscope.hardware.calibration import CalibratedValue  # noqa: E402
 
@@ -82,7 +74,7 @@ class Point:
     @property
     def taps(self) -> float:
         """Inside the image, a result of the forward pass."""
-        return inside(
+        return forms.inside(
             self.sizes_in, self.sizes_out, self.window, self.stride, self.padding, self.dilation
         )
 
@@ -93,7 +85,7 @@ class Point:
     @property
     def memory_s(self) -> float:
         moved = (2.0 if self.half else 4.0) * self.images * self.channels * sum(self.positions)
-        share = HOT_SHARE if self.hot and moved < (H200.l2_bytes or 0) / 2 else 1.0
+        share = forms.HOT_SHARE if self.hot and moved < (H200.l2_bytes or 0) / 2 else 1.0
         return share * moved / H200.memory_bandwidth_bytes_per_s
 
 
@@ -197,12 +189,14 @@ def predicted_s(name: str, p: Point, v: Mapping[str, float]) -> float:
     size_in, size_out = p.positions
     if name.startswith("native.weight"):
         weights = p.channels * math.prod(p.window)
-        form = WeightForm(**v)
-        return form.floor_s + native_weight_s(form, p.images, size_out, weights, UNITS, CLOCK_S)
-    form_ = Form(**v)
+        form = forms.WeightForm(**v)
+        return form.floor_s + forms.native_weight_s(
+            form, p.images, size_out, weights, UNITS, CLOCK_S
+        )
+    form_ = forms.Form(**v)
     if name.startswith("nhwc.weight"):
         taps = math.prod(p.window)
-        rows = rows_weight_s(
+        rows = forms.rows_weight_s(
             form_, p.images, p.channels, size_out, taps, p.memory_s, CYCLE_S, CLOCK_S
         )
         return form_.floor_s + rows
@@ -210,7 +204,7 @@ def predicted_s(name: str, p: Point, v: Mapping[str, float]) -> float:
     # ATen's strided gradient asks all taps, of which few have an output; so does cuDNN's.
     taps_ = p.taps if not back else math.prod(p.window) if p.strided else p.taps
     results = p.images * p.channels * (size_in if back else size_out)
-    return form_.floor_s + seconds(form_, results, taps_, p.memory_s, CYCLE_S, CLOCK_S)[0]
+    return form_.floor_s + forms.seconds(form_, results, taps_, p.memory_s, CYCLE_S, CLOCK_S)[0]
 
 
 def fitted(

@@ -10,44 +10,23 @@ vector lanes. A bias is added, and its gradient summed, by separate kernels, as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import ceil, gcd
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
 from gpuscope.cost.conv_convert import conversions, conversions_s
 from gpuscope.cost.conv_depthwise import by_cudnn, depthwise
 from gpuscope.cost.conv_direct import direct_gradient
 from gpuscope.cost.conv_engine import engine_gradient
-from gpuscope.cost.conv_few import few_channels_s
-from gpuscope.cost.conv_groups import alone, is_long, one_by_one, part
+from gpuscope.cost.conv_groups import alone, one_by_one, part
 from gpuscope.cost.conv_layout import made_dense
-from gpuscope.cost.conv_padding import group_width, padding, rounded, spread_groups, stepped
+from gpuscope.cost.conv_padding import group_width, padding, spread_groups
+from gpuscope.cost.conv_product import FEW_CHANNELS, ConvProduct, implicit_product, plain_product
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
-from gpuscope.cost.conv_stream import stream
-from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
+from gpuscope.cost.gemm import plan, rate_and_unit
 from gpuscope.cost.gemm import reduction_s as _reduction_s
-from gpuscope.cost.matmul import Operand, compute_dtype, gemm_kernels, operand
+from gpuscope.cost.matmul import Operand, compute_dtype, operand
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
-from gpuscope.hardware import rate_name
 from gpuscope.program.types import TensorSpec
-
-_FAMILY = {
-    "forward": "convolution.forward",
-    "data_gradient": "convolution.data_gradient",
-    "weight_gradient": "convolution.weight_gradient",
-}
-_LAYOUT = {"forward": "NT", "data_gradient": "NN", "weight_gradient": "TN"}
-_PACKED = 64
-"""Channels of a tile that narrow groups share (grids of 4 and 8 groups of 4, 8 and 16 channels)."""
-
-_FEW_CHANNELS = 8
-"""Fewer input channels than a 16-byte copy holds."""
-
-_MANY_TAPS = 16
-"""Taps that kernels of the device's own generation are still chosen for."""
-
-_SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgrad"}
 
 
 @kernel_model(
@@ -171,7 +150,7 @@ def _first_alone(work: Work, shape: ConvShape, which: Pass, made: ConvProduct) -
     """
     if made.problem.dtype != "float32" or shape.groups > 1 or work.device.vendor != "NVIDIA":
         return False
-    few = which == "forward" and shape.channels_in <= _FEW_CHANNELS
+    few = which == "forward" and shape.channels_in <= FEW_CHANNELS
     return which != "weight_gradient" and not few
 
 
@@ -187,16 +166,16 @@ def _product(
     matrix = rate_and_unit(work.device, dtype)[1] == "matrix"
     turned = matrix and not shape.channels_last and work.device.vendor == "NVIDIA"
     if matrix and _may_be_plain(shape):
-        plain = _plain_product(work, shape, which, dtype, first, second, out)
+        plain = plain_product(work, shape, which, dtype, first, second, out)
         if not turned or _is_whole(shape, which, first.spec):
             return plain, False
-        made = _implicit(work, shape, which, dtype, first, second, out, turned)
+        made = implicit_product(work, shape, which, dtype, first, second, out, turned)
         if _seconds(plain) < _seconds(made) + conversions_s(work, first, second, out):
             return plain, False
         return made, True
-    made = _implicit(work, shape, which, dtype, first, second, out, turned)
+    made = implicit_product(work, shape, which, dtype, first, second, out, turned)
     if turned and which == "forward" and _read_as_it_lies(shape, dtype, first.spec):
-        direct = _implicit(work, shape, which, "float32", first, second, out)
+        direct = implicit_product(work, shape, which, "float32", first, second, out)
         if _seconds(direct) < _seconds(made) + conversions_s(work, first, second, out):
             return direct, False
     return made, turned
@@ -210,7 +189,7 @@ def _read_as_it_lies(shape: ConvShape, dtype: str, activation: TensorSpec) -> bo
     are fewer than a copy holds. Of the gradients' many direct kernels the choice is not understood.
     """
     plain = shape.groups == 1 and len(activation.shape) == 4
-    return plain and (dtype == "tf32" or shape.channels_in < _FEW_CHANNELS)
+    return plain and (dtype == "tf32" or shape.channels_in < FEW_CHANNELS)
 
 
 def _seconds(made: ConvProduct) -> float:
@@ -262,188 +241,3 @@ def _is_whole(shape: ConvShape, which: Pass, activation: TensorSpec) -> bool:
     if shape.channels_last or shape.positions_in == 1:
         return True
     return shape.positions_in * activation.itemsize % 16 == 0
-
-
-@dataclass(frozen=True, slots=True)
-class ConvProduct:
-    """One pass of a convolution as the matrix product that it is.
-
-    Attributes:
-        which: the pass.
-        problem, machine: what runs where.
-        family: the calibration's name of the pass.
-        plain: a 1x1 filter over data that lie as an ordinary product wants them.
-        partial_bytes: partial results, one an image, that a kernel of its own adds up; else 0.
-        few_channels: factor on the arithmetic: of channels fewer than a copy holds, of kernels
-            that are not of the device's own generation.
-        padded: odd numbers of channels are padded first.
-        flops: the useful ones.
-    """
-
-    which: Pass
-    problem: Problem
-    machine: Machine
-    family: str
-    plain: bool
-    partial_bytes: float
-    few_channels: float
-    flops: float
-    padded: bool = False
-
-    def slowed(self, found: Plan) -> Plan:
-        """A plan of the product with the cost of few channels."""
-        if self.few_channels == 1.0:
-            return found
-        # Channels are padded to a copy's width, and short rows make every copy a small one.
-        extra_s = found.compute_s * (self.few_channels - 1.0)
-        return replace(
-            found, duration_s=found.duration_s + extra_s, compute_s=found.compute_s + extra_s
-        )
-
-    def kernels(self, work: Work, found: Plan, out: TensorSpec) -> list[Kernel]:
-        """The kernels of a plan: the product, the sums over slices and images."""
-        kind = "1x1_gemm_" if self.plain else ""
-        name = f"conv_{_SHORT[self.which]}_{kind}{self.problem.dtype}_{found.tile.name}"
-        kernels = list(
-            gemm_kernels(
-                work,
-                self.problem,
-                self.machine,
-                found,
-                name,
-                "convolution",
-                self.family,
-                flops=self.flops,
-            )
-        )
-        if self.partial_bytes:
-            kernels.append(
-                stream(work, "reduce_wgrad", self.partial_bytes, out.nbytes, out.dtype, out.numel)
-            )
-        return kernels
-
-
-def _plain_product(
-    work: Work,
-    shape: ConvShape,
-    which: Pass,
-    dtype: str,
-    first: Operand,
-    second: Operand,
-    out: TensorSpec,
-) -> ConvProduct:
-    """A 1x1 convolution as a product.
-
-    Channels last, one product over all positions of all images. Channels first, one an image;
-    the weight gradient then leaves one partial result an image, which are added up.
-    """
-    weight = which == "weight_gradient"
-    channels = (shape.channels_in, shape.channels_out)
-    rows, depth = channels[::-1] if which == "forward" else channels
-    partial = 0.0
-    if shape.channels_last or shape.positions_in == 1:
-        m, n, k = shape.product(which)
-        # Rows of both tensors, and of the weights, must suit the copies: the odder one decides.
-        batch, layout, dense = 1, _LAYOUT[which], gcd(*channels)
-    else:
-        positions = shape.positions_out
-        m, n, k = (rows, depth, positions) if weight else (rows, positions, depth)
-        batch, layout = shape.images, "NT" if weight else "NN"
-        dense = gcd(positions, shape.channels_in)
-        partial = 4.0 * shape.images * out.numel if weight else 0.0
-    aligned = next(a for a in (16, 8, 4, 2, 1) if dense * first.spec.itemsize % a == 0)
-    problem = Problem(
-        m=m,
-        n=n,
-        k=k,
-        batch=batch,
-        dtype=dtype,
-        a_bytes=float(first.spec.nbytes),
-        b_bytes=float(second.spec.nbytes),
-        c_bytes=partial or float(out.nbytes),
-        item_bytes=first.spec.itemsize,
-        out_bytes=4.0 if partial else out.itemsize,
-        layout=layout,
-        aligned=aligned,
-        hot_a=first.hot,
-        hot_b=second.hot,
-    )
-    machine = machine_for(work.device, work.constants, dtype, "matmul", aligned)
-    # Kernels for the instructions of compute capability 8 in 67 of 86 recorded TF32 passes.
-    older = dtype == "tf32" and which == "forward"
-    slow = work.constants.value("convolution.plain.tf32") if older else 1.0
-    return ConvProduct(which, problem, machine, _FAMILY[which], True, partial, slow, problem.flops)
-
-
-def _implicit(
-    work: Work,
-    shape: ConvShape,
-    which: Pass,
-    dtype: str,
-    first: Operand,
-    second: Operand,
-    out: TensorSpec,
-    converted: bool = False,
-) -> ConvProduct:
-    """The implicit product on channels-last data; `converted` data is fresh in the L2."""
-    pads = work.device.vendor == "NVIDIA" and rate_and_unit(work.device, dtype)[1] == "matrix"
-    sizes = rounded(shape, first.spec.itemsize) if pads else shape
-    if pads and shape.groups > 1:
-        sizes = shape.packed(_PACKED)
-    m, n, k = sizes.product(which)
-    if pads and which != "weight_gradient":
-        # The main loop walks the channels tap by tap, in whole steps.
-        deep = (sizes.channels_in if which == "forward" else sizes.channels_out) // sizes.groups
-        k = ceil(k * stepped(deep, first.spec.itemsize) / deep)
-    fresh = work.l2_bytes / 2 if converted else 0.0
-    problem = Problem(
-        m=m,
-        n=n,
-        k=k,
-        batch=sizes.groups,
-        dtype=dtype,
-        a_bytes=float(first.spec.nbytes),
-        b_bytes=float(second.spec.nbytes),
-        c_bytes=float(out.nbytes),
-        item_bytes=first.spec.itemsize,
-        out_bytes=out.itemsize,
-        hot_a=first.hot or first.spec.nbytes < fresh,
-        hot_b=second.hot or second.spec.nbytes < fresh,
-        whole=which != "weight_gradient" and sizes.taps <= _MANY_TAPS and len(out.shape) < 5,
-    )
-    family = _FAMILY[which]
-    machine = machine_for(work.device, work.constants, dtype, family)
-    if dtype == "float32" and which != "weight_gradient" and len(first.spec.shape) == 4:
-        machine = replace(machine, small=None)  # a kernel of products alone
-    slow = 1.0
-    if sizes.channels_in // sizes.groups < _FEW_CHANNELS:
-        slow = work.constants.value(
-            f"{family}.{rate_name(dtype)}.few_channels", "convolution.few_channels"
-        )
-        if which == "weight_gradient":
-            # Before the choice of slices: what is slow is worth cutting.
-            machine = replace(
-                machine, tile_s_per_k=machine.tile_s_per_k * slow, step_s=machine.step_s * slow
-            )
-            slow = 1.0
-        elif pads and which == "forward" and shape.groups == 1 and len(first.spec.shape) == 4:
-            found_s = few_channels_s(work, shape, dtype, first.spec.itemsize)
-            if found_s is not None:
-                slow = found_s / plan(problem, machine).compute_s
-    get = work.constants.value
-    half = first.spec.itemsize == 2
-    if pads and shape.groups > 1 and (half or sizes.groups < shape.groups):
-        # What packs groups was written for the instructions of compute capability 8.
-        slow *= get(f"convolution.packed.{'half' if half else 'tf32'}")
-    if dtype == "float32" and shape.groups > 1:
-        slow *= get("convolution.grouped.float32")  # a launch, or a slice, for each group
-    if which != "weight_gradient" and is_long(work, dtype):
-        key = f"{family}.{rate_name(dtype)}.long_s"
-        chain_s = shape.product(which)[2] * get(key, f"{family}.long_s")
-        slow = max(slow, chain_s / plan(problem, machine).compute_s)
-    elif pads and len(first.spec.shape) > 4:
-        slow *= get("convolution.volume")  # and so was most of what takes three dimensions
-    elif pads and sizes.taps > _MANY_TAPS and slow == 1.0 and which != "weight_gradient":
-        # So were those for large filters, which also keep few multiprocessors busy.
-        slow *= (sizes.taps / _MANY_TAPS) ** get(f"{family}.many_taps")
-    return ConvProduct(which, problem, machine, family, False, 0.0, slow, shape.flops, pads)
