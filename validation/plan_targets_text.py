@@ -16,11 +16,11 @@ TEXT: dict[str, dict[str, Any]] = {
         "rows": {
             "serving broken": (
                 "serving: limits broken by more than 10 %",
-                "TPOT of block-scaled fp8 and of MiniMax is predicted too short ([below](#serving))",
+                "TPOT of MiniMax is predicted too short ([below](#serving))",
             ),
             "serving mean": (
                 "serving: regret, mean",
-                "half of it is those broken limits, half is care where none was broken",
+                "a third of it is broken limits, the rest is care where none was broken ([below](#serving))",
             ),
             "serving median": ("serving: regret, median", ""),
             "serving nearest": ("serving: regret below that of the nearest known row", ""),
@@ -75,9 +75,12 @@ TEXT: dict[str, dict[str, Any]] = {
         "rows": {
             "serving broken": (
                 "服务：超出限制 10 % 以上",
-                "分块 fp8 和 MiniMax 的 TPOT 预测得太短（[见下](#推理服务)）",
+                "MiniMax 的 TPOT 预测得太短（[见下](#推理服务)）",
             ),
-            "serving mean": ("服务：遗憾，平均", "一半是这些超出的限制，一半是谨慎"),
+            "serving mean": (
+                "服务：遗憾，平均",
+                "三分之一是超出的限制，其余是没有超出时的谨慎（[见下](#推理服务)）",
+            ),
             "serving median": ("服务：遗憾，中位数", ""),
             "serving nearest": ("服务：遗憾低于最近的已知行", ""),
             "training tau": (
