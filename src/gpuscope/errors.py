@@ -9,6 +9,7 @@
     ├── UnsupportedError      the device cannot do what is asked (fp8 on an A100)
     ├── HangError             ranks of a job that would wait for each other for ever
     ├── DoesNotFitError       the workload needs more memory than the device has (--must-fit)
+    │   └── OverLimitError    nothing keeps every limit that was asked for
     ├── InputFileError        a file that is missing, unreadable, cut off or not what it says
     └── MissingPackageError   an optional package is needed; says how to install it
 
@@ -109,6 +110,10 @@ class DoesNotFitError(GpuscopeError):
     """The workload needs more memory than the device has (raised under --must-fit only)."""
 
     exit_code = 3
+
+
+class OverLimitError(DoesNotFitError):
+    """Nothing keeps every limit that was asked for."""
 
 
 class HangError(GpuscopeError):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import gpuscope as gs
 from gpuscope.cli.app import make_app
-from gpuscope.errors import GpuscopeError
+from gpuscope.errors import GpuscopeError, OverLimitError
 from gpuscope.hardware import device
 from gpuscope.program.models import find
 from gpuscope.serving.document import load_serving, serving_document
@@ -163,13 +163,13 @@ def test_the_highest_rate_within_limits_is_on_the_edge() -> None:
 
 def test_limits_out_of_reach_are_refused_with_the_nearest_within_it() -> None:
     how: dict[str, object] = {"requests": 100, "input": 512, "output": 100}
-    with pytest.raises(GpuscopeError, match="at no rate") as refused:
+    with pytest.raises(OverLimitError, match="at no rate") as refused:
         gs.serve("llama-3.1-8b", "h200", slo="ttft<10s,tpot<1us", **how)
     reached = str(refused.value.next_step).split('"')[1]
     assert reached.startswith("ttft<10000ms,tpot<")
     assert gs.serve("llama-3.1-8b", "h200", slo=reached, **how)[0].settings["highest_rate_per_s"]
     words = ["serve", "llama-3.1-8b", "--slo", "tpot<1us", "--requests", "100"]
-    assert CliRunner().invoke(make_app(["serve", "compare"]), words).exit_code != 0
+    assert CliRunner().invoke(make_app(["serve", "compare"]), words).exit_code == 3
 
 
 def test_keys_and_values_in_fp8_need_no_fp8_of_the_device() -> None:

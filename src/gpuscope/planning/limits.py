@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from gpuscope.document.text import Text
-from gpuscope.errors import DoesNotFitError, InvalidValueError
+from gpuscope.errors import InvalidValueError, OverLimitError
 from gpuscope.hardware import Cluster
 from gpuscope.planning.figures.registry import FIGURES, Figure, Measured
 
@@ -22,10 +22,6 @@ __all__ = [
     "nothing_within",
     "timed",
 ]
-
-
-class OverLimitError(DoesNotFitError):
-    """No plan keeps every limit that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

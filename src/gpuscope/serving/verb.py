@@ -11,7 +11,7 @@ from typing import Any
 from gpuscope.api import Target, resolve_target
 from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
-from gpuscope.errors import InvalidValueError, UnsupportedError
+from gpuscope.errors import InvalidValueError, OverLimitError, UnsupportedError
 from gpuscope.hardware import Calibration
 from gpuscope.program.lengths import parse_lengths
 from gpuscope.program.models import find
@@ -169,7 +169,7 @@ def _highest(
     """The run at the highest rate that keeps the limits.
 
     Raises:
-        UnsupportedError: none does; says which limits are kept at the slowest rate tried.
+        OverLimitError: none does; says which limits are kept at the slowest rate tried.
     """
     from gpuscope.serving.highest import highest_rate, nearest
 
@@ -180,7 +180,7 @@ def _highest(
     if best.rate_per_s is None:
         rate = best.tried_per_s
         reached = ",".join(map(str, nearest(serve_requests(found, asked(rate)).served, limits)))
-        raise UnsupportedError(
+        raise OverLimitError(
             Text("{model} on {devices} keeps {limits} at no rate.",
                  model=found.model, devices=found.devices, limits=",".join(map(str, limits))),
             Text("At {rate} requests/s, nearly idle, it keeps {reached}.",
