@@ -102,8 +102,13 @@ def test_what_a_log_leaves_to_its_configuration_is_the_profile_s() -> None:
             continue
         assert (row.precision, row.micro_batch, row.virtual) == (None, None, None)
         plan = _plan(row)
-        assert (plan.virtual, plan.microbatch, plan.software.matmul) == (8, 1, "float8")
-        assert {each.what for each in made.unstated} >= {"precision", "interleaving"}
+        adapted = "LoRA" in row.model
+        chunks = None if adapted else 8
+        assert (plan.virtual, plan.microbatch, plan.software.matmul) == (chunks, 1, "float8")
+        assert plan.software.adapter_rank == (16 if adapted else 0)
+        assert (plan.rotation == "heads") == adapted
+        unstated = {"precision"} if adapted else {"precision", "interleaving"}
+        assert {each.what for each in made.unstated} >= unstated
 
 
 def test_a_stack_on_another_keeps_what_it_does_not_change() -> None:

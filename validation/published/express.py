@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuscope.errors import GpuscopeError
 from gpuscope.program.models.parallel.checks import plan_of
-from gpuscope.program.models.parallel.options import ParallelOptions
+from gpuscope.program.models.parallel.options import ParallelOptions, Software
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
 from published.machines import Machine, machine_of
@@ -203,6 +203,8 @@ def _options(
     recipe = stack.recipe(row)
     if recipe is not None and 0 < recipe.slice < devices:
         chosen |= {"fsdp": "hybrid", "node": recipe.slice}
+    if recipe is not None and recipe.rotation:
+        chosen["rotation"] = recipe.rotation
     chosen["recompute"] = _recompute(row)
     if plan["pp"] > 1:
         virtual = row.virtual or (2 if "Interleaved" in (row.said or "") else 1)
@@ -211,7 +213,17 @@ def _options(
     software = stack.software_of(row, plan)
     if in_float8(row.precision):
         software = replace(software, matmul="float8")
+    _check_adapters(row, software, plan)
     return ParallelOptions(**plan, **chosen, world=devices, software=software)
+
+
+def _check_adapters(row: Row, software: Software, plan: dict[str, Any]) -> None:
+    if not any("lora" in (told or "").lower() for told in (row.model, row.task)):
+        return
+    if not software.adapter_rank:
+        raise _CannotError("what low-rank adapters its software trains is not described")
+    if plan["tp"] > 1:
+        raise _CannotError("low-rank adapters under tensor parallelism have no ready-made program")
 
 
 def _recompute(row: Row) -> str:

@@ -31,6 +31,8 @@ def tokens_per_s(
     value = row.value
     if row.quantity == "tokens_per_s_per_device":
         return value * devices
+    if row.quantity == "samples_per_s" and "whole job" in row.unit:
+        return value * seq
     if row.quantity in ("iteration_time", "step_time", "step_time_median"):
         seconds = value / 1e3 if row.unit == "ms" else value
         return tokens / seconds

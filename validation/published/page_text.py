@@ -253,7 +253,9 @@ WHY_ZH: Mapping[str, str] = {
     "the sequence is not stated": "序列长度没有说明",
     "another framework's compiler, not described well enough": "使用其他框架的编译器，描述不足",
     "its attention windows have no ready-made program": "其滑动窗口注意力没有现成的程序",
-    "low-rank adapters have no ready-made program": "低秩适配（LoRA）没有现成的程序",
+    "what low-rank adapters its software trains is not described": "未说明其软件训练怎样的低秩适配器（LoRA）",
+    "low-rank adapters under tensor parallelism have no ready-made program": "张量并行下的低秩适配器（LoRA）"
+    "没有现成的程序",
     "time to train is no time of a step": "训练总时间不是单步时间",
     "MFU is no time of a step": "MFU 不是单步时间",
     "the batch is not stated": "批大小没有说明",

@@ -13,7 +13,7 @@ from published.stacks import Stack
 
 _DRESSING = re.compile(
     r"\s*\(.*\)$|^(meta-llama|meta|nvidia|google|hf)[-_/ ]"
-    r"|[-_ ](maxtext|instruct|base|hf|pre-?training)$",
+    r"|[-_ ](maxtext|instruct|base|hf|pre-?training|lora)$",
     re.I,
 )
 """What surrounds a name: a remark in parentheses, whose model it is, what is done with it."""

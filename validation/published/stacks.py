@@ -37,8 +37,10 @@ class Recipe:
         model: as a row prints it, or what comes before its first parenthesis.
         hardware: as printed; "" for any.
         since: release from which on it holds; "" for all.
+        task: as printed; "" for any.
         software: fields of `Software`.
         row: fields that the row leaves out.
+        rotation: how context parallel ranks share attention; "" as the stack does.
         slice: devices that parameters are sharded over, where a job has several such slices.
         why_not: why it cannot be expressed; "" where it can.
     """
@@ -46,15 +48,18 @@ class Recipe:
     model: str
     hardware: str = ""
     since: str = ""
+    task: str = ""
     software: Mapping[str, Any] = field(default_factory=dict)
     row: Mapping[str, Any] = field(default_factory=dict)
+    rotation: str = ""
     slice: int = 0
     why_not: str = ""
 
     def fits(self, row: Row) -> bool:
         """Whether it is for a row's model, hardware and release."""
         known = row.model == self.model or row.model.startswith(f"{self.model} (")
-        return known and self.hardware in ("", row.hardware) and self.since <= (row.release or "")
+        known = known and self.hardware in ("", row.hardware) and self.task in ("", row.task)
+        return known and self.since <= (row.release or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

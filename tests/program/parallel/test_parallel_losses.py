@@ -43,6 +43,8 @@ PLANS = [
     ("mixture", SHARED, {"fused_steps": True}),
     ("latent", HALF, {"fused_steps": True, "latent_again": True}),
     ("latent", SHARED, {"fused_steps": True}),
+    ("llama", {"cp": 2, "microbatch": 4, "rotation": "heads"}, {}),
+    ("gpt", {"cp": 2, "microbatch": 4, "rotation": "heads", "fsdp": "zero1"}, {}),
 ]
 
 

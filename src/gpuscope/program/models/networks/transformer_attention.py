@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
+from gpuscope.program.models.networks import head_exchange
 from gpuscope.program.models.networks.fused_steps import one_kernel
 from gpuscope.program.models.networks.latent_steps import latent_key, latent_query
 from gpuscope.program.models.networks.transformer_parts import Rotation, make_norm, rotate
@@ -36,6 +37,13 @@ def attend_causally(
         query, key, value: as above.
         kind: `Software.attention`.
     """
+    if head_exchange.shared():
+        query, key, value = map(head_exchange.all_tokens, (query, key, value))
+        return head_exchange.all_heads(_attend(query, key, value, kind))
+    return _attend(query, key, value, kind)
+
+
+def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kind: str) -> torch.Tensor:
     if kind in ("flash", "flash_only", "efficient", "cudnn"):
         grouped = key.shape[1] != query.shape[1]
         with sdpa_kernel(_ONLY[kind]) if kind in _ONLY else nullcontext():

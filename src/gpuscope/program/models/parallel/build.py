@@ -17,6 +17,7 @@ from torch.distributed.tensor.parallel import loss_parallel
 from gpuscope.program.models.building.optimizers import make_optimizer
 from gpuscope.program.models.building.precision import torch_dtype, weights_on
 from gpuscope.program.models.networks.cast_linear import use_cast_products
+from gpuscope.program.models.networks.frozen_linear import freeze
 from gpuscope.program.models.networks.transformer import Transformer
 from gpuscope.program.models.parallel.clip import clip_gradients
 from gpuscope.program.models.parallel.context import context_parallel_over
@@ -57,7 +58,11 @@ def make_part(
         )
     if meshes.spread is not None:
         apply_expert_parallel(model, meshes)
-    if job.software.matmul == "float8":
+    float8 = job.software.matmul == "float8"
+    if job.software.adapter_rank:
+        compute = torch_dtype(job.compute_dtype)
+        freeze(model, model.layers, job.software.adapter_rank, compute, float8)
+    elif float8:
         use_cast_products(model.layers)
     if meshes.tp is not None:
         apply_tensor_parallel(model, meshes.tp, sequence=plan.sequence_parallel)
@@ -73,7 +78,7 @@ def make_part(
 def optimizer_of(model: nn.Module, name: str) -> torch.optim.Optimizer:
     """The optimizer, with one group of parameters for each mesh that they are spread over."""
     groups: dict[Any, list[nn.Parameter]] = {}
-    for parameter in model.parameters():
+    for parameter in filter(lambda each: each.requires_grad, model.parameters()):
         mesh = parameter.device_mesh if isinstance(parameter, DTensor) else None
         groups.setdefault(mesh, []).append(parameter)
     chosen: Any = [{"params": members} for members in groups.values()]

@@ -298,6 +298,14 @@ def _check_context(size: TransformerSize, tokens: int, plan: Parallelism) -> Non
             ),
             Text("Type: --seq {near}", near=near),
         )
+    heads = size.heads if size.latent else size.kv_heads
+    if plan.rotation == "heads" and heads % (plan.cp * plan.tp):
+        raise InvalidValueError(
+            Text("{count} {what} cannot be split over {tp} ranks.", count=heads,
+                 what=Text("key-value heads"), tp=plan.cp * plan.tp),
+            Text("Context parallel ranks share the heads here."),
+            Text("Leave out: rotation=\"heads\""),
+        )  # fmt: skip
     if tokens > size.context and size.positions == "learned":
         raise InvalidValueError(
             Text(

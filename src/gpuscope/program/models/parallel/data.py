@@ -30,6 +30,9 @@ def apply_data_parallel(
         compute: dtype that parameters are gathered in and computed with.
     """
     options = _options(meshes, plan, compute)
+    frozen = {each for each in model.parameters() if not each.requires_grad}
+    if frozen:  # every rank keeps them whole
+        options["ignored_params"] = frozen
     wrap = _replicate if plan.fsdp == "none" else fully_shard
     for block in model.layers:
         if isinstance(block.feed, MixtureOfExperts) and meshes.experts is not None:
@@ -44,7 +47,7 @@ def apply_data_parallel(
         and model.output is not None
         and (model.output.weight is model.embedding.weight)
     )
-    if not tied:
+    if not tied and not frozen:
         if model.embedding is not None:
             wrap(model.embedding, **options)
         if model.output is not None and model.norm is not None and plan.fsdp != "none":

@@ -21,7 +21,7 @@ __all__ = [
 FSDP = ("full", "hybrid", "zero2", "zero1", "none")
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb")
 RECOMPUTE = ("none", "selective", "full")
-ROTATIONS = ("allgather", "alltoall")
+ROTATIONS = ("allgather", "alltoall", "heads")
 
 Sharding = Literal["full", "hybrid", "zero2", "zero1", "none"]
 ScheduleName = Literal["gpipe", "1f1b", "interleaved", "zb"]
@@ -58,7 +58,8 @@ class Parallelism:
         recompute: what the backward pass computes again: "selective" all but matrix products,
             attention and communication; "full" everything inside of a block.
         sequence_parallel: tensor parallel ranks share the tokens between their layers too.
-        rotation: how context parallel ranks pass keys and values on.
+        rotation: how context parallel ranks pass keys and values on; "heads": each attends for
+            its part of the heads.
         prefetch: blocks whose parameters are gathered ahead ("full", "hybrid"); 1 is FSDP2's own.
         reduce_dtype: dtype in which gradients are summed over ranks.
         cut: blocks of each stage, first to last; () for the usual cut.
@@ -80,7 +81,7 @@ class Parallelism:
     microbatches: int = 1
     recompute: Recompute = "none"
     sequence_parallel: bool = True
-    rotation: Literal["allgather", "alltoall"] = "allgather"
+    rotation: Literal["allgather", "alltoall", "heads"] = "allgather"
     prefetch: int = 1
     reduce_dtype: Literal["float32", "bfloat16"] = "float32"
     cut: tuple[int, ...] = ()
@@ -175,6 +176,11 @@ class Software:
             attention; 0 for its usual.
         fused_experts: an expert's activation, its gradient and their casts to float8 are part of
             the grouped product before, as with Transformer Engine's fused grouped MLP.
+        adapter_rank: of low-rank adapters beside attention's products, which alone learn
+            (`gpuscope.program.models.networks.frozen_linear`); 0 trains every weight. Without
+            tensor parallelism and experts only.
+        graphs: a block's forward pass is one CUDA graph, and its backward pass another; without
+            a pipeline only.
     """
 
     attention: Attention = "flash"
@@ -199,6 +205,8 @@ class Software:
     kept: tuple[str, ...] = ()
     attention_rows: int = 0
     fused_experts: bool = False
+    adapter_rank: int = 0
+    graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What Megatron-LM and Transformer Engine make of a captured step that PyTorch's own code does not.
 
-Four habits, each a fact of the software's documentation or code, each a change of the captured
+Six habits, each a fact of the software's documentation or code, each a change of the captured
 program that leaves its operators where they are:
 
 - Tokens in the first dimension (Korthikanti et al. 2022): what tensor parallel ranks gather or
@@ -19,12 +19,16 @@ program that leaves its operators where they are:
   in the backward pass so are the activation's gradient and its cast
   (`NVTE_CUTEDSL_FUSED_GROUPED_MLP`, `use_transformer_engine_op_fuser`).
 
+- A block's forward pass, and its backward pass, are each replayed as a CUDA graph
+  (`enable_cuda_graph`, `external_cuda_graph`): the host issues one call for it.
+
 What is not told: pieces of a product are less efficient than the whole, and the last piece of a
 reduce-scatter stays exposed. So the communication is hidden as well as it can be.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -56,6 +60,7 @@ _GATHER = "_c10d_functional::all_gather_into_tensor"
 _SCATTER = "_c10d_functional::reduce_scatter_tensor"
 _COPIES = frozenset({"aten::cat", "aten::clone", "aten::contiguous"})
 _CAST = "gpuscope::cast_transpose"
+_BLOCK = re.compile(r"layers\.\d+")
 _GROUPED = "aten::_scaled_grouped_mm"
 _BETWEEN = frozenset({*_COPIES, _CAST, "aten::ones", "aten::div", "aten::add_", "aten::sum"})
 """What may lie between a collective and its product: copies, casts with their factors, a share of
@@ -71,8 +76,8 @@ def as_software(program: Program, software: Software, kept_in: str = "float32") 
         program: a rank's step, or a pipeline stage's with its marks. Groups are known by their
             labels; "tp" are the tensor parallel ranks.
         software: `tokens_first`, `tp_overlap`, `fused_accumulation`, `cast_once`, `send_once`,
-            `exchange_overlap`, `kept`, `sums_beside`, `attention_rows` and `fused_experts` are
-            read.
+            `exchange_overlap`, `kept`, `sums_beside`, `attention_rows`, `fused_experts` and
+            `graphs` are read.
         kept_in: dtype that gradients are added up in.
     """
     if software.cast_once:
@@ -93,7 +98,22 @@ def as_software(program: Program, software: Software, kept_in: str = "float32") 
         send_once(ops, experts)
     if experts and software.exchange_overlap:
         exchange_beside(ops, experts, max(op.stream for op in ops) + 1)
+    if software.graphs:
+        _graph_blocks(ops)
     return replace(program, ops=tuple(ops))
+
+
+def _graph_blocks(ops: list[Op]) -> None:
+    """Number the replays that bring the blocks' operators to the device."""
+    number, before = 0, None
+    for index, op in enumerate(ops):
+        block = _BLOCK.match(op.module)
+        if block is None or op.sync or op.phase not in ("forward", "backward"):
+            before = None
+            continue
+        if (block[0], op.phase) != before:
+            number, before = number + 1, (block[0], op.phase)
+        ops[index] = replace(op, graph=number)
 
 
 def _fuse_accumulation(ops: list[Op], kept_in: str) -> None:
