@@ -30,7 +30,7 @@ from kinds import recorded  # noqa: E402
 
 WIDE = ROOT / "validation" / "recordings" / "h200" / "micro" / "wide.jsonl.gz"
 FOLDS = (1, 2, 3)
-DRAWN = tuple(range(1, 13))
+DRAWN = tuple(range(1, 21))
 """Seeds of the random calls."""
 
 PART = 250
