@@ -9,7 +9,7 @@ from pathlib import Path
 MOST_MODULES = 377
 """Modules of the package that predicting one device's step and writing its report may load. Seven
 came with the page's blocks of memory, power limits, LoRA's options and JAX's steps; four with
-convolutions' copies, layouts, depthwise kernels and few channels."""
+convolutions' copies, layouts, depthwise kernels and few channels; one with what sums borrow."""
 
 NOT_NEEDED = (
     "advice",

@@ -85,6 +85,13 @@ def test_shared_heads_are_summed_afterwards() -> None:
     assert more == rows * 64 * 4 + rows * 4 + 2 * rows * 64 * 2  # dK and dV of each query head
 
 
+def test_the_efficient_backward_pass_borrows_whole_tiles() -> None:
+    q = dense(2048, 8, 50, 12, dtype="float32")
+    op = Op(0, "gpuscope::attention_backward", inputs=(q, q, q, q, q, q), outputs=(q, q, q))
+    rows = 2048 * 8 * 50
+    assert transient_bytes(op, H200) == 268697600 + 4 * rows  # as recorded, and the row sums
+
+
 @pytest.mark.parametrize("name", ["aten::add", "gpuscope::attention", "aten::mm"])
 def test_most_operators_borrow_nothing(name) -> None:
     assert transient_bytes(replace(attention_backward(), name=name), H200) == 0

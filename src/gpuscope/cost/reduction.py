@@ -18,7 +18,7 @@ from gpuscope.cost.elementwise import elementwise, turning_cycles
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
-from gpuscope.program.types import TensorSpec
+from gpuscope.program.types import Op, TensorSpec
 
 _MOST_THREADS = 512
 """MAX_NUM_THREADS in Reduce.cuh."""
@@ -194,10 +194,10 @@ def _finish_s(work: Work, plan: ReducePlan, innermost: bool) -> float:
     return get("reduction.shared.base_s") + depth * get("reduction.shared.step_s")
 
 
-def reduced_dims(work: Work, spec: TensorSpec) -> tuple[int, ...]:
+def reduced_dims(op: Op, spec: TensorSpec) -> tuple[int, ...]:
     """The dimensions that the operator reduces: its "dim" argument, all if there is none."""
     rank = len(spec.shape)
-    dim = work.op.args.get("dim", work.op.args.get("axis"))
+    dim = op.args.get("dim", op.args.get("axis"))
     if isinstance(dim, bool) or dim is None:
         return tuple(range(rank))
     if isinstance(dim, int):
@@ -360,11 +360,11 @@ def reduce(work: Work) -> tuple[Kernel, ...]:
         return ()
     if short in ("max", "min") and len(work.outputs) == 1:
         short = f"a{short}"  # of the whole tensor: no place is kept
-    before, spec, hot = widened(work, spec) if short in _WIDENED else ((), spec, is_hot(work, 0))
+    before, spec, hot = widened(work, spec) if short in WIDENED else ((), spec, is_hot(work, 0))
     made = reduce_kernels(
         work,
         spec,
-        reduced_dims(work, spec),
+        reduced_dims(work.op, spec),
         name=short,
         hot=hot,
         out_bytes=written(work),
@@ -373,7 +373,7 @@ def reduce(work: Work) -> tuple[Kernel, ...]:
     return (*before, *made)
 
 
-_WIDENED = frozenset({"sum", "nansum", "prod", "mean"})
+WIDENED = frozenset({"sum", "nansum", "prod", "mean"})
 """Reductions whose input is converted to the result's type before."""
 
 
@@ -384,11 +384,17 @@ def widened(work: Work, spec: TensorSpec) -> tuple[tuple[Kernel, ...], TensorSpe
     that come to float32 are converted as they are loaded.
     """
     target, hot = work.outputs[0].dtype, is_hot(work, 0)
-    if spec.dtype == target or (spec.dtype in ("float16", "bfloat16") and target == "float32"):
+    if not is_widened(spec, target):
         return (), spec, hot
     wide = TensorSpec(spec.shape, spec.stride, target)
     copy = copy_kernel(work, spec, wide, hot)
     return (copy,), wide, wide.nbytes * 2 <= machine(work).l2_bytes
+
+
+def is_widened(spec: TensorSpec, target: str) -> bool:
+    """Whether `spec` is copied to the result's type `target` before it is reduced."""
+    half = spec.dtype in ("float16", "bfloat16") and target == "float32"
+    return spec.dtype != target and not half
 
 
 @kernel_model("aten::logsumexp", "aten::_logcumsumexp")
@@ -397,7 +403,7 @@ def logsumexp(work: Work) -> tuple[Kernel, ...]:
     spec = work.op.inputs[0]
     if spec.device != "device" or not spec.numel:
         return ()
-    dims = reduced_dims(work, spec)
+    dims = reduced_dims(work.op, spec)
     out = written(work)
     once = reduce_kernels(work, spec, dims, name="amax", hot=is_hot(work, 0), out_bytes=out)
     hot = spec.nbytes * 2 <= machine(work).l2_bytes

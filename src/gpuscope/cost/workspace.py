@@ -5,18 +5,20 @@
   9.0 on, 8.125 MiB (`:4096:2:16:8`) before (aten/src/ATen/cuda/CublasHandlePool.cpp,
   `parseChosenWorkspaceSize`). Seen on an H200: a small MLP's training step holds 64 MiB more
   than its tensors.
-* Convolutions and recurrent layers get a workspace for the length of a call (see
-  `gpuscope.cost.conv_workspace` and `transient_bytes`).
+* Convolutions and recurrent layers get a workspace for the length of a call, reductions one for
+  partial results (see `gpuscope.cost.conv_workspace`, `reduce_workspace` and `transient_bytes`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil, prod
 
 from gpuscope.cost.conv_workspace import convolution_bytes
+from gpuscope.cost.reduce_workspace import borrowed_bytes
 from gpuscope.document.text import Text
 from gpuscope.hardware import Device
-from gpuscope.program.types import Op, Program, Storage
+from gpuscope.program.types import Op, Program, Storage, TensorSpec
 
 _MIB = 2**20
 _RNN_EACH_BYTES = 8 * _MIB
@@ -24,6 +26,8 @@ _RNN_EACH_BYTES = 8 * _MIB
 
 _ONE_WAY, _BOTH_WAYS = 6.0, 10.4
 """Outputs that it keeps besides, and those of a gradient in both directions."""
+
+_UNREDUCED = frozenset(("aten::mse_loss", "aten::smooth_l1_loss"))
 
 _GEMMS = frozenset(
     {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "linear", "addbmm", "mv", "addmv"}
@@ -82,13 +86,32 @@ def transient_bytes(op: Op, device: Device) -> int:
     if op.name == "gpuscope::attention_backward":
         # A float32 accumulator of dQ, and the row sums of dO * O.
         q = op.inputs[1]
+        if q.dtype == "float32":
+            return _efficient_bytes(q)
         heads = op.inputs[2].shape[-3] if len(q.shape) == 4 else 1
         groups = q.shape[-3] // max(heads, 1) if len(q.shape) == 4 else 1
         per_head = 2 * q.nbytes if groups > 1 else 0  # dK and dV per query head, then reduced
         return q.numel * 4 + (q.numel // q.shape[-1]) * 4 + per_head
     if op.name in ("gpuscope::rnn", "gpuscope::rnn_backward"):
         return _rnn_bytes(op)
-    return 0
+    if op.name in _UNREDUCED and op.args.get("reduction") != 0:
+        # Loss.cpp and BinaryOps: the differences are written before they are added up.
+        return max((t.nbytes for t in op.inputs), default=0)
+    return borrowed_bytes(op, device)
+
+
+def _efficient_bytes(q: TensorSpec) -> int:
+    """What the memory-efficient backward pass of float32 borrows: dQ in tiles, row sums of dO * O.
+
+    A tile of 64 or (heads wider than 64) 128 queries by 64 features has 16 bytes of lock and count
+    beside it (kernel_backward.h, `GradQTempStorage`, `workspace_elements_gq`). dO * O is as large
+    as Q, and is gone before. An H200's allocator: 268,697,600 bytes for 2,048 x 8 heads of 50
+    queries by 12 features.
+    """
+    queries, features = q.shape[-2:]
+    down = 64 if features <= 64 else 128
+    tiles = prod(q.shape[:-2]) * ceil(queries / down) * ceil(features / 64)
+    return max(tiles * (16 + 4 * 64 * down), q.nbytes) + q.numel // features * 4
 
 
 def _rnn_bytes(op: Op) -> int:

@@ -21,6 +21,7 @@ carry, and removed after the capture.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -80,9 +81,22 @@ def _output_like(q: torch.Tensor, head_dim: int) -> torch.Tensor:
     return made.permute([order.index(d) for d in range(q.dim())])
 
 
+def _rows_first(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """A tensor [B, H, S, D] that lies as [B, S, H, D], as the memory-efficient kernel makes all."""
+    b, h, s, d = shape
+    return like.new_empty((b, s, h, d)).transpose(1, 2)
+
+
+def _efficient_alone(q: torch.Tensor) -> bool:
+    """Whether only the memory-efficient kernel takes the type, on any device."""
+    return q.dtype is torch.float32 and q.dim() == 4
+
+
 def _attention_meta(q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
-    out = _output_like(q, v.shape[-1])
-    return out, q.new_empty(q.shape[:-1], dtype=torch.float32)
+    sums = q.new_empty(q.shape[:-1], dtype=torch.float32)
+    if _efficient_alone(q):
+        return _rows_first((*q.shape[:-1], v.shape[-1]), q), sums
+    return _output_like(q, v.shape[-1]), sums
 
 
 def _attention_backward_meta(
@@ -101,7 +115,10 @@ def _attention_backward_meta(
     sequences: float = 1.0,
 ) -> Any:
     # Gradients have the layout of the inputs; a mask's is written whole, expanded or not.
-    made = [torch.empty_like(t) for t in (q, k, v)]
+    if _efficient_alone(q):
+        made = [_rows_first(t.shape, t) for t in (q, k, v)]
+    else:
+        made = [torch.empty_like(t) for t in (q, k, v)]
     return [*made, q.new_empty((*q.shape[:-1], k.shape[-2]))] if of_mask else made
 
 

@@ -49,6 +49,7 @@ from gpuscope.program.capture.fakes import (
 )
 from gpuscope.program.capture.helpers import Helpers
 from gpuscope.program.capture.host_values import HostValues
+from gpuscope.program.capture.loss_results import keep_unreduced
 from gpuscope.program.capture.operators import REPLACED_IN_INFERENCE
 from gpuscope.program.capture.replay import Replay
 from gpuscope.program.capture.values import Values
@@ -219,6 +220,7 @@ class Recorder(StepWriter, TorchDispatchMode):
             out = self._call(func, facts, args, kwargs)
             if not func._schema.returns:
                 out = None
+            keep_unreduced(facts.name, args, out)
             usual = adopted == self.helpers.adopted and facts.name not in dynamic.SIZED_BY_DATA
             usual = usual and torch.Tag.inplace_view not in func.tags
             if key is not None and usual:
