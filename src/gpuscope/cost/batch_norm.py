@@ -15,6 +15,8 @@ from gpuscope.cost.batch_norm_last import channels_last, cut_kernel, last_kernel
 from gpuscope.cost.channel_blocks import walk
 from gpuscope.cost.channel_walk import (
     KEPT_BYTES,
+    Traffic,
+    blocks_kernel,
     channel_walk,
     float_weights,
     shape_of,
@@ -62,59 +64,44 @@ def _training(work: Work) -> bool:
     return bool(given)
 
 
-def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
+def _transform(work: Work, spec: TensorSpec, moved: Traffic) -> Kernel:
     """Normalise with known statistics: a block for each channel of each image."""
     batch, channels, pixels = shape_of(spec)
     if channels_last(spec):
         if not _library(work, spec):
-            return last_kernel(work, "transform", spec, read, hot, float(spec.nbytes))
+            return last_kernel(work, "transform", spec, moved)
         # cuDNN's: 13 blocks an image, whatever its size (read off the recorded grids).
-        blocks, steps = batch * 13, ceil(channels * pixels / (13 * 512))
+        steps = ceil(channels * pixels / (13 * 512))
         return _steps(
-            work, "batch_norm_inference_channels_last", spec, read, hot, blocks, 512, steps
+            work, "batch_norm_inference_channels_last", spec, moved, (batch * 13, 512), steps
         )
     threads = min(512, max(64, 1 << max(ceil(pixels / 4) - 1, 0).bit_length()))
     # At most 2^18 blocks; each then works on several images (Normalization.cuh).
     images = min(batch, max(1, 2**18 // max(channels, 1)))
     steps = ceil(pixels / threads) * ceil(batch / images)
-    return _steps(work, "batch_norm_transform", spec, read, hot, channels * images, threads, steps)
+    return _steps(work, "batch_norm_transform", spec, moved, (channels * images, threads), steps)
 
 
 def _steps(
-    work: Work,
-    name: str,
-    spec: TensorSpec,
-    read: float,
-    hot: float,
-    grid: int,
-    threads: int,
-    steps: int,
+    work: Work, name: str, spec: TensorSpec, moved: Traffic, cut: tuple[int, int], steps: int
 ) -> Kernel:
     """Blocks whose threads take value after value, each loaded when the one before is done."""
     get = work.constants.value
     m = machine(work)
-    waves = grid / (m.units * max(1, (m.threads_per_unit or 2048) // threads))
+    waves = cut[0] / (m.units * max(1, (m.threads_per_unit or 2048) // cut[1]))
     chain = get("normalization.batch.transform.base_s")
     # Warps that wait for their turn make a step longer.
     chain += steps * min(waves, 1.0) * get("normalization.batch.transform.step_s")
-    return kernel(
+    return blocks_kernel(
         work,
-        Launch(
-            name,
-            "normalization",
-            read,
-            hot,
-            float(spec.nbytes),
-            items=spec.numel,
-            cycles=get("normalization.batch.transform.cycles"),
-            grid=grid,
-            block=threads,
-            chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)),
-            loads=steps * get("normalization.batch.transform.load"),
-            dtype=spec.dtype,
-            family="normalization.batch",
-            note=Text("one value of a thread is under way at a time"),
-        ),
+        name,
+        spec,
+        moved,
+        get("normalization.batch.transform.cycles"),
+        cut,
+        chain * max(waves, 1.0) / ceil(max(waves, 1e-9)),
+        steps * get("normalization.batch.transform.load"),
+        note=Text("one value of a thread is under way at a time"),
     )
 
 
@@ -124,68 +111,62 @@ def batch_norm(work: Work) -> tuple[Kernel, ...]:
     spec = work.op.inputs[0]
     if not spec.numel or spec.device != "device":
         return ()
-    batch, channels, pixels = shape_of(spec)
     read = reads(work, (0,))
-    size, values = float(spec.nbytes), float(batch * pixels)
+    size = float(spec.nbytes)
     if not _training(work):
-        narrow = spec.dtype != "float32" and not float_weights(work)
-        made = _transform(work, spec, read.cold, read.hot)
-        if _library(work, spec):
-            return (made,)
-        wide = kernel(
-            work,
-            Launch(
-                "copy", "normalization", written_bytes=4096.0, chain_s=1.2e-6 if narrow else 0.2e-6
-            ),
-        )
-        return wide, small_kernel(work, "batch_norm_invstd"), made
-    last = channels_last(spec)
+        return _inference(work, spec, Traffic(read.cold, read.hot, size))
     if _library(work, spec):
-        if last:
-            return (
-                small_kernel(work, "memset"),
-                cut_kernel(
-                    work,
-                    "batch_norm_library_channels_last",
-                    "nhwc.library",
-                    spec,
-                    read.cold,
-                    read.hot + size,
-                    size,
-                ),
-            )
-        return (
-            channel_walk(
-                work,
-                "batch_norm_library",
-                "library",
-                values,
-                channels,
-                2,
-                read.cold,
-                read.hot + size,
-                size,
-            ),
-        )
+        again = Traffic(read.cold, read.hot + size, size)
+        return _by_cudnn(work, spec, "", again, channels_last(spec))
     near = size <= machine(work).l2_bytes  # what the statistics have just read
-    apply = _transform(work, spec, 0.0 if near else size, size if near else 0.0)
-    if last:
-        stats = last_kernel(work, "statistics", spec, read.cold, read.hot, 0.0)
+    apply = _transform(work, spec, Traffic(0.0 if near else size, size if near else 0.0, size))
+    once = Traffic(read.cold, read.hot)
+    if channels_last(spec):
+        stats = last_kernel(work, "statistics", spec, once)
         clear = (small_kernel(work, "fill"),) * shares_sums(spec)
         return *clear, stats, small_kernel(work, "batch_norm_update"), apply
-    stats = channel_walk(
+    return _statistics(work, spec, once), small_kernel(work, "batch_norm_update"), apply
+
+
+def _inference(work: Work, spec: TensorSpec, moved: Traffic) -> tuple[Kernel, ...]:
+    """Scale and shift by what training left."""
+    made = _transform(work, spec, moved)
+    if _library(work, spec):
+        return (made,)
+    narrow = spec.dtype != "float32" and not float_weights(work)
+    chain_s = 1.2e-6 if narrow else 0.2e-6
+    wide = kernel(work, Launch("copy", "normalization", written_bytes=4096.0, chain_s=chain_s))
+    return wide, small_kernel(work, "batch_norm_invstd"), made
+
+
+def _by_cudnn(
+    work: Work, spec: TensorSpec, way: str, moved: Traffic, last: bool, again: bool = False
+) -> tuple[Kernel, ...]:
+    """One kernel of cuDNN's, which reads its data twice; `way`: "" or "_backward"."""
+    name = f"batch_norm_library{way}"
+    if last:
+        key = f"nhwc.library{way}"
+        whole = cut_kernel(work, f"{name}_channels_last", key, spec, moved)
+        return small_kernel(work, "memset"), whole
+    batch, channels, pixels = shape_of(spec)
+    values = float(batch * pixels)
+    key = f"library{way}"
+    return (channel_walk(work, name, key, values, channels, 2, *moved.parts, again=again),)
+
+
+def _statistics(work: Work, spec: TensorSpec, moved: Traffic) -> Kernel:
+    """Mean and deviation of each channel, channels first."""
+    batch, channels, pixels = shape_of(spec)
+    return channel_walk(
         work,
         "batch_norm_statistics",
         "statistics",
-        values,
+        float(batch * pixels),
         channels,
         4,
-        read.cold,
-        read.hot,
-        0.0,
+        *moved.parts,
         way=walk(batch, pixels),
     )
-    return stats, small_kernel(work, "batch_norm_update"), apply
 
 
 @kernel_model(*_BACKWARD)
@@ -197,46 +178,16 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
     batch, channels, pixels = shape_of(spec)
     read = reads(work, (0, 1))
     size, values = float(spec.nbytes), float(batch * pixels)
+    twice = Traffic(read.cold, read.hot + read.total, size)
     last = any(channels_last(t) for t in work.op.inputs[:2])
     if _library(work, spec):
-        if last:
-            return (
-                small_kernel(work, "memset"),
-                cut_kernel(
-                    work,
-                    "batch_norm_library_backward_channels_last",
-                    "nhwc.library_backward",
-                    spec,
-                    read.cold,
-                    read.hot + read.total,
-                    size,
-                ),
-            )
-        return (
-            channel_walk(
-                work,
-                "batch_norm_library_backward",
-                "library_backward",
-                values,
-                channels,
-                2,
-                read.cold,
-                read.hot + read.total,
-                size,
-                again=2 * values * spec.itemsize > KEPT_BYTES,
-            ),
-        )
+        more = 2 * values * spec.itemsize > KEPT_BYTES
+        return _by_cudnn(work, spec, "_backward", twice, last, again=more)
     if last:
-        reduce = last_kernel(work, "backward_reduce", spec, read.cold, read.hot, 0.0)
+        reduce = last_kernel(work, "backward_reduce", spec, Traffic(read.cold, read.hot))
         near = read.total <= machine(work).l2_bytes
-        apply = last_kernel(
-            work,
-            "backward_apply",
-            spec,
-            0.0 if near else read.total,
-            read.total if near else 0.0,
-            size,
-        )
+        moved = Traffic(0.0 if near else read.total, read.total if near else 0.0, size)
+        apply = last_kernel(work, "backward_apply", spec, moved)
         return *(small_kernel(work, "fill"),) * shares_sums(spec), reduce, apply
     return (
         channel_walk(
@@ -246,9 +197,7 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
             values,
             channels,
             4,
-            read.cold,
-            read.hot + read.total,
-            size,
+            *twice.parts,
             way=walk(batch, pixels),
             again=True,
         ),
@@ -267,23 +216,9 @@ def synchronised_batch_norm(work: Work) -> tuple[Kernel, ...]:
     spec = max(work.inputs, key=lambda t: t.numel, default=None)
     if spec is None or not spec.numel:
         return ()
-    batch, channels, pixels = shape_of(spec)
     read = reads(work)
     if work.op.name.endswith("elemt"):
-        return (_transform(work, spec, read.cold, read.hot),)
+        return (_transform(work, spec, Traffic(read.cold, read.hot, float(spec.nbytes))),)
     if len(spec.shape) < 3:
         return (small_kernel(work, "batch_norm_gather"),)
-    return (
-        channel_walk(
-            work,
-            "batch_norm_statistics",
-            "statistics",
-            float(batch * pixels),
-            channels,
-            4,
-            read.cold,
-            read.hot,
-            0.0,
-            way=walk(batch, pixels),
-        ),
-    )
+    return (_statistics(work, spec, Traffic(read.cold, read.hot)),)

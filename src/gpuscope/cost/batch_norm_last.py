@@ -4,40 +4,29 @@ from __future__ import annotations
 
 from math import ceil
 
-from gpuscope.cost.bandwidth import Launch, kernel
-from gpuscope.cost.channel_walk import float_weights, paired, shape_of
+from gpuscope.cost.channel_walk import Traffic, blocks_kernel, float_weights, paired, shape_of
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 
-def cut_kernel(
-    work: Work, name: str, key: str, spec: TensorSpec, read: float, hot: float, out: float
-) -> Kernel:
+def cut_kernel(work: Work, name: str, key: str, spec: TensorSpec, moved: Traffic) -> Kernel:
     """A channels-last kernel: blocks cut along channels and pixels."""
     get = work.constants.value
     channels = shape_of(spec)[1]
     pixels = spec.numel // max(channels, 1)
     grid = ceil(channels / 32) * max(1, min(128, ceil(pixels / 256)))
-    return kernel(
+    half = get("normalization.batch.library.half") if paired(work, key, pixels) else 1.0
+    return blocks_kernel(
         work,
-        Launch(
-            name,
-            "normalization",
-            read,
-            hot,
-            out,
-            items=spec.numel,
-            cycles=get(f"normalization.batch.{key}.cycles")
-            * (get("normalization.batch.library.half") if paired(work, key, pixels) else 1.0),
-            grid=max(grid, 1),
-            block=512,
-            streaming=True,
-            chain_s=get(f"normalization.batch.{key}.base_s"),
-            dtype=spec.dtype,
-            family="normalization.batch",
-        ),
+        name,
+        spec,
+        moved,
+        get(f"normalization.batch.{key}.cycles") * half,
+        (max(grid, 1), 512),
+        get(f"normalization.batch.{key}.base_s"),
+        streaming=True,
     )
 
 
@@ -78,9 +67,7 @@ def shares_sums(spec: TensorSpec) -> bool:
     return tiles(channels, spec.numel // max(channels, 1), True)[3] > 1
 
 
-def last_kernel(
-    work: Work, key: str, spec: TensorSpec, read: float, hot: float, out: float
-) -> Kernel:
+def last_kernel(work: Work, key: str, spec: TensorSpec, moved: Traffic) -> Kernel:
     """One of ATen's channels-last kernels."""
     get = work.constants.value
     channels = shape_of(spec)[1]
@@ -96,22 +83,14 @@ def last_kernel(
     chain = get(f"{name}.base_s") + steps * each
     if together and deep > 1:  # the last block of a channel reads what the others wrote
         chain += get("normalization.batch.nhwc.together_s")
-    return kernel(
+    return blocks_kernel(
         work,
-        Launch(
-            f"batch_norm_{key}_channels_last",
-            "normalization",
-            read,
-            hot,
-            out,
-            items=spec.numel,
-            cycles=get(f"{name}.cycles"),
-            grid=grid,
-            block=block,
-            chain_s=chain,
-            loads=steps * get(f"{name}.load"),
-            dtype=spec.dtype,
-            family="normalization.batch",
-            note=Text("{steps} steps of four values a thread", steps=steps),
-        ),
+        f"batch_norm_{key}_channels_last",
+        spec,
+        moved,
+        get(f"{name}.cycles"),
+        (grid, block),
+        chain,
+        steps * get(f"{name}.load"),
+        note=Text("{steps} steps of four values a thread", steps=steps),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, machine, missed_share
@@ -17,6 +18,65 @@ def shape_of(spec: TensorSpec) -> tuple[int, int, int]:
     if len(spec.shape) < 2:
         return 1, spec.numel, 1
     return spec.shape[0], spec.shape[1], prod(spec.shape[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of a pass: read from memory, read from the L2, written."""
+
+    read: float
+    hot: float
+    out: float = 0.0
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """All three in that order."""
+        return self.read, self.hot, self.out
+
+
+def blocks_kernel(
+    work: Work,
+    name: str,
+    spec: TensorSpec,
+    moved: Traffic,
+    cycles: float,
+    cut: tuple[int, int],
+    chain_s: float,
+    loads: float = 1.0,
+    streaming: bool = False,
+    note: Text | str = "",
+) -> Kernel:
+    """A batch norm's pass over a tensor by blocks that are not a channel each.
+
+    Args:
+        work: the operator.
+        name: of the kernel.
+        spec: the tensor.
+        moved: its bytes.
+        cycles: clocks a value.
+        cut: blocks, and threads of each.
+        chain_s, loads, streaming, note: see `gpuscope.cost.bandwidth.Launch`.
+    """
+    return kernel(
+        work,
+        Launch(
+            name,
+            "normalization",
+            moved.read,
+            moved.hot,
+            moved.out,
+            items=spec.numel,
+            cycles=cycles,
+            grid=cut[0],
+            block=cut[1],
+            loads=loads,
+            streaming=streaming,
+            chain_s=chain_s,
+            dtype=spec.dtype,
+            family="normalization.batch",
+            note=note,
+        ),
+    )
 
 
 KEPT_BYTES = 128 * 1024
