@@ -1,13 +1,14 @@
 """cuDNN's direct kernel for weight gradients (`wgrad2d_grouped_direct_kernel`).
 
 A warp sums one weight over all images and positions, 32 positions a step; a block is 8 warps. What
-a step costs is, read off 29 recorded launches of an H200 (cuDNN 9.19; 16 to 3,000 blocks, 1 to
-1,600 steps, channels first and last, groups of 1 to 224 channels):
+a step costs is, read off 39 recorded launches of an H200 (cuDNN 9.19; 16 to 3,000 blocks, 1 to
+6,300 steps, channels first and last, groups of 1 to 224 channels):
 
 * the arithmetic of its addresses, of every warp on a multiprocessor one after the other;
-* with channels innermost, 32 positions lie a pixel's channels apart: as many of them as have the
-  greatest divisor in common with the L1's 32 banks meet in one bank and are read one after the
-  other, 32 of 32 where channels are a multiple of 32;
+* with channels innermost, 32 positions lie a pixel's channels apart, each in a line of its own, of
+  which the L1 finds two a clock; as many of them as have the greatest divisor in common with its
+  32 banks meet in one bank and are read one after the other, 32 of 32 where channels are a
+  multiple of 32;
 * what one warp waits for its loads, where few blocks run.
 """
 
@@ -30,6 +31,7 @@ _WEIGHTS = 8
 
 _LANES = 32
 _BANK_BYTES = 4
+_LINE_BYTES = 128
 _RESIDENT = 8
 """Blocks of 256 threads on a multiprocessor."""
 
@@ -46,6 +48,7 @@ class DirectForm:
         begin_cycles: of a block beside its steps.
         step_cycles: of a multiprocessor for the addresses of a warp's step.
         bank_cycles: for one of the reads that meet in a bank.
+        line_cycles: for a line that is read.
         wait_cycles: that a warp waits for a step.
     """
 
@@ -53,6 +56,7 @@ class DirectForm:
     begin_cycles: float
     step_cycles: float
     bank_cycles: float
+    line_cycles: float
     wait_cycles: float
 
 
@@ -62,8 +66,20 @@ def meeting(channels: int, itemsize: float, channels_last: bool) -> int:
     return gcd(words, _LANES) if channels_last and words else 1
 
 
+def lines(channels: int, itemsize: float, channels_last: bool) -> float:
+    """Lines that 32 neighbouring positions of a channel lie in."""
+    apart = channels * itemsize if channels_last else itemsize
+    return min(apart / _LINE_BYTES, 1.0) * _LANES
+
+
 def direct_weight_s(
-    form: DirectForm, positions: int, weights: int, reads: float, units: int, clock_s: float
+    form: DirectForm,
+    positions: int,
+    weights: int,
+    reads: float,
+    read_lines: float,
+    units: int,
+    clock_s: float,
 ) -> float:
     """Its time, less the floor.
 
@@ -73,11 +89,13 @@ def direct_weight_s(
         weights: numbers of the filters' gradient.
         reads: one after the other of a step, of both operands (see `meeting`), the input's times
             the share of taps that fall inside it.
+        read_lines: of a step, of both operands likewise (see `lines`).
         units: multiprocessors.
         clock_s: one clock.
     """
     blocks, steps = ceil(weights / _WEIGHTS), ceil(positions / _LANES)
-    step = _WEIGHTS * max(form.step_cycles, form.bank_cycles * reads)
+    each = max(form.step_cycles, form.bank_cycles * reads, form.line_cycles * read_lines)
+    step = _WEIGHTS * each
     busy = ceil(blocks / units) * (form.begin_cycles + steps * step)
     waits = ceil(blocks / (units * _RESIDENT)) * (form.begin_cycles + steps * form.wait_cycles)
     return float((busy**_SHARP + waits**_SHARP) ** (1 / _SHARP)) * clock_s
@@ -96,14 +114,18 @@ def direct_gradient_s(
         channels_last: how its operands lie.
     """
     get = work.constants.value
-    names = ("floor_s", "begin_cycles", "step_cycles", "bank_cycles", "wait_cycles")
+    names = ("floor_s", "begin_cycles", "step_cycles", "bank_cycles", "line_cycles", "wait_cycles")
     form = DirectForm(*(get(f"convolution.direct.{n}") for n in names))
-    reads = meeting(shape.channels_out, itemsize, channels_last)
-    more = meeting(shape.channels_in, itemsize, channels_last) * inside / shape.taps
+    share = inside / shape.taps
+    reads, read_lines = (
+        of(shape.channels_out, itemsize, channels_last)
+        + of(shape.channels_in, itemsize, channels_last) * share
+        for of in (meeting, lines)
+    )
     weights = shape.channels_out * shape.channels_in // shape.groups * shape.taps
     positions = shape.images * shape.positions_out
     clock_s = 1.0 / (work.device.clock_hz or _CLOCK_HZ)
-    took = direct_weight_s(form, positions, weights, reads + more, work.units, clock_s)
+    took = direct_weight_s(form, positions, weights, reads, read_lines, work.units, clock_s)
     return form.floor_s, took
 
 
