@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,17 @@ def _read(tmp_path: Path, text: str, **question: Any) -> Any:
     return existing(asked(**question), path)
 
 
+@pytest.mark.parametrize(("framework", "fsdp"), [("megatron", "zero1"), ("torchtitan", "full")])
+@pytest.mark.parametrize("more", [(), (("etp", "2"),)])
+def test_cut_experts_are_read_as_they_are_written(
+    tmp_path: Path, framework: str, fsdp: str, more: Any
+) -> None:
+    plan = planned(more, dp=4, tp=2, ep=4, fsdp=fsdp, microbatches=16)
+    plan = replace(plan, question=asked(model="qwen3-30b-a3b"))
+    _, found = _read(tmp_path, plan.to(framework), model="qwen3-30b-a3b")
+    assert found == plan.best.candidate
+
+
 @pytest.mark.parametrize(("framework", "more", "layout"), PLANS)
 def test_what_is_written_is_read(
     tmp_path: Path, framework: str, more: Any, layout: dict[str, Any]
@@ -53,6 +65,11 @@ def test_what_is_written_is_read(
     assert question.global_batch == plan.best.candidate.plan.global_batch
     for name, value in more:
         assert name == "stages" or value in dict(question.tries)[name]
+
+
+def test_our_own_names_may_be_numbers(tmp_path: Path) -> None:
+    _, found = _read(tmp_path, "tp = 2\nep = 4\netp = 2\n", model="qwen3-30b-a3b")
+    assert found.more == (("etp", "2"),)
 
 
 def test_our_own_names_say_what_is_beside_the_layout(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from made import asked, judged, torchtitan_reads
+from made import asked, judged, planned, torchtitan_reads
 
 import gpuscope
 from gpuscope.errors import UnsupportedError
@@ -97,11 +97,32 @@ def test_what_a_framework_cannot_is_refused(framework: str, layout: dict[str, An
     assert "--for" in str(error.value.next_step)
 
 
-def test_megatron_refuses_experts() -> None:
-    plan = _plan(dp=8, fsdp="zero1")
-    experts = asked(model="qwen3-30b-a3b").size
-    with pytest.raises(UnsupportedError, match="experts"):
-        replace(plan, question=replace(plan.question, size=experts)).to("megatron")
+def _of_experts(more: Any = (), **changes: Any) -> Plan:
+    """A plan of a mixture of experts, over tp 2 and ep 4."""
+    plan = planned(more, dp=4, tp=2, ep=4, fsdp="zero1", microbatches=16)
+    size = asked(model="qwen3-30b-a3b").size
+    assert size.experts is not None
+    size = replace(size, experts=replace(size.experts, **changes))
+    return replace(plan, question=replace(plan.question, size=size))
+
+
+@pytest.mark.parametrize(("more", "cut"), [((), "1"), ((("etp", "2"),), "2")])
+def test_megatron_spreads_and_cuts_experts(more: Any, cut: str) -> None:
+    words = shlex.split(_of_experts(more, dense_layers=3).to("megatron"), comments=True)
+    given = dict(zip(words, [*words[1:], ""], strict=True))
+    assert given["--expert-model-parallel-size"] == "4"
+    assert given["--expert-tensor-parallel-size"] == cut
+    assert (given["--num-experts"], given["--moe-router-topk"]) == ("128", "8")
+    assert given["--moe-ffn-hidden-size"] == "768"
+    assert given["--moe-layer-freq"] == "([0]*3+[1]*45)"
+    assert "--sequence-parallel" in words
+
+
+def test_megatron_refuses_shared_experts_and_experts_without_shared_tokens() -> None:
+    with pytest.raises(UnsupportedError, match="shared experts"):
+        _of_experts(shared_ffn=768).to("megatron")
+    with pytest.raises(UnsupportedError, match="experts with sp off"):
+        _of_experts((("sp", "off"),)).to("megatron")
 
 
 def test_the_script_of_fsdp2_does_what_was_simulated(tmp_path: Any) -> None:

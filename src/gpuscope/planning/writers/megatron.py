@@ -1,8 +1,8 @@
 """Arguments of Megatron-LM's `pretrain_gpt.py`: the model's sizes and the plan.
 
 Names are those of Megatron-LM's `megatron/training/arguments.py` (2025). Data, tokenizer, learning
-rate and checkpoints stay the user's. Experts and latent attention have arguments that no size here
-settles, and are refused.
+rate and checkpoints stay the user's, and so does how a router's load is balanced. Shared experts
+and latent attention have arguments that no size here settles, and are refused.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _CAN: Mapping[str, Sequence[str]] = {
     "states": ("bf16", "8bit"),
     "sp": ("off",),
     "stages": (ANY,),
+    "etp": (ANY,),
 }
 """What it can start beside the layout, by dimension."""
 
@@ -31,8 +32,10 @@ def _refuse(question: Question, candidate: Candidate) -> None:
     split, size = candidate.plan, question.size
     again = Text("Write the torchrun line instead: --for torchrun")
     what = None
-    if size.experts or size.latent:
-        what = "experts" if size.experts else "latent attention"
+    if size.latent or (size.experts and size.experts.shared_ffn):
+        what = "latent attention" if size.latent else "shared experts"
+    elif size.experts and ("sp", "off") in candidate.more:
+        what = "experts with sp off"
     elif size.positions == "learned" or (size.activation != "silu" and size.gated):
         what = f"{size.positions}, {size.activation}"
     elif split.fsdp not in ("zero1", "none") and split.dp * split.cp > 1:
@@ -49,6 +52,24 @@ def _refuse(question: Question, candidate: Candidate) -> None:
         raise UnsupportedError(
             Text("The arguments for Megatron-LM cannot ask for {name}.", name=what), "", again
         )
+
+
+def _experts(plan: Plan) -> list[str]:
+    """Of a mixture of experts; their tensor parallelism is said, since it is `tp` otherwise."""
+    candidate, experts = plan.best.candidate, plan.question.size.experts
+    if experts is None:
+        return []
+    given = [
+        f"--num-experts {experts.count} --moe-router-topk {experts.chosen}",
+        f"--moe-ffn-hidden-size {experts.ffn} --moe-grouped-gemm",
+        "--moe-token-dispatcher-type alltoall",
+        f"--expert-model-parallel-size {candidate.plan.ep}",
+        f"--expert-tensor-parallel-size {candidate.asked.etp or 1}",
+    ]
+    if experts.dense_layers:
+        rest = plan.question.size.layers - experts.dense_layers
+        given.append(f"--moe-layer-freq '([0]*{experts.dense_layers}+[1]*{rest})'")
+    return given
 
 
 @writer("megatron", _refuse)
@@ -91,6 +112,7 @@ def megatron(plan: Plan) -> str:
         f"--context-parallel-size {split.cp}",
         "--bf16",
     ]
+    given += _experts(plan)
     if ("precision", "fp8") in best.more:
         given.append("--fp8-format hybrid --transformer-impl transformer_engine")
     states = dict(best.more).get("states")
