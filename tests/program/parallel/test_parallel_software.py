@@ -141,7 +141,7 @@ def test_gradients_of_experts_in_a_pipeline_are_clipped_with_the_others() -> Non
     from gpuscope.program.models.parallel.size import Experts
     from gpuscope.program.world import RankPrograms
 
-    size = replace(SIZE, experts=Experts(count=4, chosen=2, ffn=32))
+    size = replace(SIZE, layers=2, experts=Experts(count=4, chosen=2, ffn=32))
     parallel = ParallelOptions(
         software=Software(clip=True), ep=2, pp=2, fsdp="zero1", microbatch=1, global_batch=8
     )
