@@ -27,6 +27,7 @@ from plan_runs_page import section  # noqa: E402
 from packing_page import packing_section  # noqa: E402
 from plan_targets import targets_section  # noqa: E402
 from tuning_memory_page import section as tuning_section  # noqa: E402
+from tuning_scripts_page import section as scripts_section  # noqa: E402
 from published.express import Expressed, express  # noqa: E402
 from published.rows import Row, read_rows  # noqa: E402
 
@@ -246,7 +247,7 @@ def page(lang: str, loose: Sequence[Answer], strict: Sequence[Answer], fits: Seq
     told = words["memory"].format(count=count, bound=by_bound, estimate=by_estimate)
     parts += [told, words["worst"], _groups(words, loose), words["left"]]
     parts += section(lang)
-    parts += [*tuning_section(lang), packing_section(lang)]
+    parts += [*tuning_section(lang), *scripts_section(lang), packing_section(lang)]
     parts += _served(words, json.loads(SERVED.read_text("utf-8")))
     return "\n\n".join(parts) + "\n"
 
