@@ -2,7 +2,8 @@
 
 Learns from random calls and from calls of other people's models, of the families that may be seen
 (`residual_calls.py`). Three folds, each of a third of the seeds and of those families, judge how
-many trees each kind of kernel gets, whether it gets any, and how wide its intervals are; a kind
+many trees each kind of kernel gets, whether it gets any, and how wide its intervals are (wider
+where calls of other people's models, each by a fit without its family, ask for it); a kind
 that is not better on folds that the fit has not seen gets none. Then everything is fitted on all
 folds and written. The families that are held out are in no fit: `python -m
 benchmarks.harvest.judge --widths` comes after it.
@@ -24,11 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from boosting import DEPTH, Data, Fitted, Floats, fit
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "validation")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "validation")]
 
+from benchmarks.harvest import intervals  # noqa: E402
 from held_out.regimes import labels  # noqa: E402
 from kinds import _with  # noqa: E402
 from residual_calls import FOLDS, Timed, programs, timed_calls  # noqa: E402
@@ -230,6 +233,34 @@ def quantiles_of(
     return found
 
 
+def family_widths(
+    quantiles: dict[str, list[list[float | None]]],
+    unseen_s: Floats,
+    data: Data,
+    mains: Floats,
+    of_models: npt.NDArray[np.bool_],
+) -> dict[str, float]:
+    """By how much families of models need wider intervals than all calls, by kind.
+
+    Their calls are predicted by fits without their family; the factor is that of split conformal
+    (`benchmarks/harvest/intervals.py`), and never narrows.
+    """
+    found = {}
+    for kind, rows in quantiles.items():
+        at = np.flatnonzero((mains == kind) & of_models)
+        if len(at) < FEWEST:
+            continue
+        scores = []
+        for call in at:
+            predicted_s = float(unseen_s[call])
+            row = next(r for r in rows if r[0] is None or predicted_s <= r[0])
+            low, high = predicted_s * np.exp(row[1]), predicted_s * np.exp(row[2])
+            scores.append(intervals.score(float(data.measured_s[call]), predicted_s, low, high))
+        if intervals.within(scores) < intervals.WANTED[0]:
+            found[str(kind)] = round(max(1.0, float(intervals.factor(scores))), 3)
+    return found
+
+
 def show(title: str, names: Sequence[str], data: Data, **predicted_s: Floats) -> None:
     """Mean and median errors by name."""
     sys.stdout.write(f"\n{title:24s}{'calls':>6s}")
@@ -281,13 +312,19 @@ def main() -> int:
     folds, mains = np.array([t.fold for t in timed]), np.array(main_kinds(data))
     rounds, unseen_s = crossed(data, folds, mains)
     found = fit(data, max(rounds.values()))
-    made = content(args.device, found, data, rounds, quantiles_of(unseen_s, data, mains))
+    quantiles = quantiles_of(unseen_s, data, mains)
+    made = content(args.device, found, data, rounds, quantiles)
+    of_models = np.array([not t.random and t.fold > 0 for t in timed])
+    wider = family_widths(quantiles, unseen_s, data, mains, of_models)
+    for kind, width in wider.items():
+        made["kinds"][kind]["width"] = width
     physical_s = data.predicted_s(np.zeros(len(data.x)))
     columns = {"physical": physical_s, "unseen folds": unseen_s, "fitted": applied(made, data)}
     show("kind of kernel", list(mains), data, **columns)
     show("random calls", [t.row["kind"] if t.random else "-" for t in timed], data, **columns)
     text = json.dumps(made, separators=(",", ":")).replace('{"if"', '\n{"if"')
     sys.stdout.write(f"\ntrees {rounds} of depth {DEPTH}, {len(text) / 1000:.0f} kB\n")
+    sys.stdout.write(f"wider for families of models: {wider}\n")
     if args.regimes:
         regimes(timed, data, rounds)
     if not args.dry:
