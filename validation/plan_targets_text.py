@@ -45,7 +45,7 @@ TEXT: dict[str, dict[str, Any]] = {
             "scored": ("candidates scored a second", ""),
             "8B": (
                 "8B on up to 8 devices, processor",
-                "a simulated plan is captured with PyTorch's own code, some seconds each",
+                "three simulated plans are captured with PyTorch's own code, some two seconds each",
             ),
             "405B": (
                 "405B on up to 16,384 H100s, processor",
@@ -101,7 +101,7 @@ TEXT: dict[str, dict[str, Any]] = {
             "scored": ("每秒评分的候选数", ""),
             "8B": (
                 "8B，最多 8 台设备，处理器时间",
-                "被模拟的方案用 PyTorch 自己的代码捕获，每个几秒",
+                "三个被模拟的方案用 PyTorch 自己的代码捕获，每个约两秒",
             ),
             "405B": (
                 "405B，最多 16,384 块 H100，处理器时间",
