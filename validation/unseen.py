@@ -116,12 +116,12 @@ def _figures(run: Any) -> dict[str, Any]:
     }
 
 
-def predict(names: list[str]) -> None:
+def predict(names: list[str], devices: list[str]) -> None:
     """Say it of every program; what is already said of others stays."""
     said = json.loads(SAID.read_text()) if SAID.exists() else {}
     for entry in chosen(names):
         began = time.perf_counter()
-        said[entry.name] = found = said_of(entry)
+        said[entry.name] = found = said_of(entry, dict.fromkeys(devices))
         h200 = found.get("h200", {})
         print(
             f"{entry.name:18s} {time.perf_counter() - began:5.1f} s  "
@@ -369,7 +369,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("predict").add_argument("names", nargs="*")
+    saying = commands.add_parser("predict")
+    saying.add_argument("names", nargs="*")
+    saying.add_argument("--on", nargs="+", choices=DEVICES, default=list(DEVICES))
     commands.add_parser("judge").add_argument("names", nargs="*")
     measuring = commands.add_parser("measure")
     measuring.add_argument("out", type=Path)
@@ -378,7 +380,7 @@ def main() -> None:
     measuring.add_argument("--budget", type=float, default=420)
     args = parser.parse_args()
     if args.command == "predict":
-        predict(args.names)
+        predict(args.names, args.on)
     elif args.command == "judge":
         judge(args.names)
     else:
