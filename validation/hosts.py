@@ -5,7 +5,9 @@
 Nobody benched these hosts for the prediction: all is said with the catalogue's constants, whose
 `host.scale` stands for a host that was not measured. One machine at a time is held out: what its
 programs would have been said to take by the middle of the other machines' alone, each machine
-counting alike. Run after `unseen.py judge`, `table.py` and `corpus.beside`.
+counting alike, and how many lie below the other machines' upper tenth and above the catalogue's
+lower end. Run after `unseen.py judge`, `table.py`, `corpus.beside`, `plan_today.py` and
+`distributed/host_steps_table.py`.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from predictions import HOST_BOUND  # noqa: E402
 RESULTS = HERE / "results"
 PAGES = {
     "accuracy.md": "| machine | programs | measured over predicted, middle | mean error | mean error"
-    " by the other machines' middle | in the 80 % interval |",
+    " by the other machines' middle | in the other machines' interval | in the 80 % interval |",
     "accuracy.zh-CN.md": "| 机器 | 程序数 | 实测与预测之比（中位） | 平均误差 | 按其余机器中位的平均误差"
-    " | 落在 80 % 区间 |",
+    " | 落在其余机器的区间 | 落在 80 % 区间 |",
 }
 
 
@@ -69,7 +71,40 @@ def machines() -> dict[str, list[Step]]:
         if _paced(real["busy_s"], real["step_s"]) and said["predicted"]:
             step = Step(real["step_s"], said["step_s"], *said["interval_s"])
             found.setdefault("H200, corpus", []).append(step)
+    found["two H200s, plans"] = _plans()
+    found["two H200s, steps beside their bench"] = _beside_bench()
     return found
+
+
+WIDE = 1.3
+"""Upper end over the middle of an interval, above which the host sets a plan's pace: its device
+time was not measured."""
+
+
+def _plans() -> list[Step]:
+    import plan_today
+
+    today = plan_today.today()["own"]
+    lines = (RESULTS / "plan_runs_h200.jsonl").read_text("utf-8").splitlines()
+    ran = [line for line in map(json.loads, lines) if line["outcome"] == "ran"]
+    steps = [
+        Step(line["step_s"], said["step_s"], said["low_s"], said["high_s"])
+        for line in ran
+        for said in (today[plan_today.key_of(line)],)
+    ]
+    return [step for step in steps if step.high_s > WIDE * step.said_s]
+
+
+def _beside_bench() -> list[Step]:
+    sys.path[:0] = [str(HERE / "distributed")]
+    from host_steps_table import measured
+
+    truth = measured()
+    return [
+        Step(truth[name], said["step_s"], said["low_s"], said["high_s"])
+        for name, found in _read("host_steps.json").items()
+        for said in (found["catalogue"],)
+    ]
 
 
 def _paced(device_s: float, step_s: float) -> bool:
@@ -86,39 +121,57 @@ def _of_zoo(row: dict[str, Any], measured_s: float | None = None) -> Step:
     return Step(measured_s or said["measured"], said["predicted"], said["low"], said["high"])
 
 
-def middle(of: list[list[Step]]) -> float:
-    """Median of measured over predicted; each machine counts alike."""
+def middle(of: list[list[Step]], share: float = 0.5) -> float:
+    """Median, or another quantile, of measured over predicted; each machine counts alike."""
     weighted = sorted((s.ratio, 1 / len(steps) / len(of)) for steps in of for s in steps)
     passed = 0.0
     for ratio, weight in weighted:
         passed += weight
-        if passed >= 0.5:
+        if passed >= share:
             return ratio
     raise ValueError("no steps")
 
 
+def lower_end() -> float:
+    """The catalogue's, as a share of what it says."""
+    from gpuscope.hardware import calibration_for, device
+
+    scale = calibration_for(device("h200")).entry("host.scale")
+    return scale.low / scale.value
+
+
 def table(found: dict[str, list[Step]]) -> list[str]:
     """A row a machine, and all together."""
-    lines, errors, left, hits = [], [], [], []
+    lines, errors, left, held, hits = [], [], [], [], []
+    low = lower_end()
     for name, steps in found.items():
-        by_others = middle([s for other, s in found.items() if other != name])
+        rest = [s for other, s in found.items() if other != name]
+        by_others, high = middle(rest), middle(rest, 0.9)
         own = [abs(1 / s.ratio - 1) for s in steps]
         others = [abs(by_others / s.ratio - 1) for s in steps]
         inside = [s.low_s <= s.measured_s <= s.high_s for s in steps]
-        lines.append(_line(name, steps, own, others, inside))
+        between = [low <= s.ratio <= high for s in steps]
+        lines.append(_line(name, steps, own, others, between, inside))
         errors += own
         left += others
+        held += between
         hits += inside
-    return [*lines, _line("all", [s for v in found.values() for s in v], errors, left, hits)]
+    every = [s for v in found.values() for s in v]
+    return [*lines, _line("all", every, errors, left, held, hits)]
 
 
 def _line(
-    name: str, steps: list[Step], own: list[float], others: list[float], inside: list[bool]
+    name: str,
+    steps: list[Step],
+    own: list[float],
+    others: list[float],
+    between: list[bool],
+    inside: list[bool],
 ) -> str:
     return (
         f"| {name} | {len(steps)} | {statistics.median(s.ratio for s in steps):.2f} | "
         f"{statistics.mean(own):.0%} | {statistics.mean(others):.0%} | "
-        f"{sum(inside)} of {len(inside)} |"
+        f"{sum(between)} of {len(between)} | {sum(inside)} of {len(inside)} |"
     )
 
 
@@ -126,7 +179,7 @@ def main() -> None:
     lines = table(machines())
     print("\n".join(lines))
     for page, head in PAGES.items():
-        text = "\n".join((head, "|---|---:|---:|---:|---:|---:|", *lines))
+        text = "\n".join((head, "|---|---:|---:|---:|---:|---:|---:|", *lines))
         splice(HERE.parent / "docs" / page, "machines", text, False)
 
 

@@ -2,7 +2,6 @@
 
     python validation/plan_runs.py predict                 # no GPU: results/plan_runs.json
     python validation/plan_runs.py measure --out DIR       # two GPUs: DIR/plan_runs.jsonl
-    python validation/plan_runs.py host                    # the worst anew, by their host
 
 Each question is a model, a batch and a sequence; its plans are spread evenly over the planner's
 order, with its own choice and those nearest to the memory's limit. What does not fit is run, too:
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 
 PREDICTED = HERE / "results" / "plan_runs.json"
 MEASURED = HERE / "results" / "plan_runs_h200.jsonl"
-BY_HOST = HERE / "results" / "plan_runs_host.json"
-OWN_HOST = HERE / "recordings" / "h200" / "plan_runs_host.toml"
-"""Constants of the host of these runs, by its own bench between them (`plan_runs_host/`)."""
 
 DEVICES = ("h100", "h200")
 RANKS = 2
@@ -109,28 +105,6 @@ def _predicted(asked: Asked) -> list[Line]:
             line["on"][on] = {**_figures(judged), "chosen": plan == chosen[on].plan}
         found.append(line)
     return found
-
-
-def host(budget_s: float) -> None:
-    """Predict what was measured anew with constants of the host that it ran on, the worst first."""
-    from gpuscope.planning.simulate import Simulator
-    from gpuscope.planning.types import Candidate
-    from gpuscope.program.models.parallel.options import Parallelism
-
-    lines = {_key(line): line for line in json.loads(PREDICTED.read_text(encoding="utf-8"))}
-    ran = [line for line in _lines(MEASURED) if line["outcome"] == "ran"]
-    ran.sort(key=lambda line: lines[_key(line)]["on"]["h200"]["step_s"] / line["step_s"])
-    begun, found = time.monotonic(), list[Line]()
-    for measured in ran:
-        if time.monotonic() - begun > budget_s:
-            return
-        line = lines[_key(measured)]
-        question = _question(Asked(line["model"], line["global_batch"], line["seq"]), "h200")
-        candidate = Candidate(question.clusters[0], Parallelism(**line["plan"]))
-        judged = Simulator(question, OWN_HOST).judge(candidate, 0.0)
-        found.append({**_named(line), **_figures(judged)})
-        BY_HOST.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        print(*_key(line), f"{judged.step_s * 1e3:.0f} ms", flush=True)
 
 
 def _question(asked: Asked, on: str) -> Question:
@@ -354,17 +328,15 @@ def _write(path: Path, line: Line) -> None:
 
 
 def main() -> None:
-    """Predict, measure, or predict anew."""
+    """Predict or measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("predict", "measure", "host"))
+    parser.add_argument("what", choices=("predict", "measure"))
     parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--budget", type=float, default=330.0, help="seconds in all")
     parser.add_argument("--limit", type=float, default=50.0, help="seconds a plan at most")
     args = parser.parse_args()
     if args.what == "predict":
         predict()
-    elif args.what == "host":
-        host(args.budget)
     else:
         measure(args.out, args.budget, args.limit)
 

@@ -1,8 +1,8 @@
 """The section of docs/plan-accuracy.md on our own runs: what `plan_runs.py` predicted and measured.
 
 Reads `results/plan_runs.json` (predicted and committed before any was run), `plan_runs_h200.jsonl`
-(measured) and `plan_runs_host.json` (the same plans by constants of the host that they ran on,
-benched between them).
+(measured) and `plan_today.json` (the same plans by today's code: by the catalogue's host, and by
+constants of the host that they ran on, benched between them).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plan_runs_text import TEXT
+from plan_today import key_of, today
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ON = "h200"
@@ -26,10 +27,15 @@ Line = dict[str, Any]
 def runs() -> list[Line]:
     """Every measured plan: question, words, outcome, what was predicted, and by its own host."""
     predicted = {_key(line): line for line in json.loads(_text("plan_runs.json"))}
-    hosts = {_key(line): line for line in json.loads(_text("plan_runs_host.json"))}
+    anew = today()
     found = [json.loads(line) for line in _text("plan_runs_h200.jsonl").splitlines()]
     return [
-        {**line, "said": predicted[_key(line)]["on"][ON], "own": hosts.get(_key(line))}
+        {
+            **line,
+            "said": predicted[_key(line)]["on"][ON],
+            "today": anew["own"].get(key_of(line)),
+            "own": anew["own host"].get(key_of(line)),
+        }
         for line in found
     ]
 
@@ -86,23 +92,23 @@ def _totals(words: Mapping[str, Any], ran: Sequence[Line], full: Sequence[Line])
     taus = [tau(lines) for lines in _by_question(ran).values()]
     count, right, false = fits(ran, full)
     peaks = [abs(line["said"]["peak_bytes"] / line["peak_bytes"] - 1) for line in ran]
-    steps = [abs(_error(line["said"], line)) for line in ran]
-    held = sum(_inside(line["said"], line) for line in ran)
-    own = [line for line in ran if line["own"] is not None]
     values = (
         f"{_percent(statistics.fmean(lost))}, {_percent(max(lost))}",
         f"{statistics.fmean(taus):.2f}",
         f"{right}/{count}, {false}",
         f"{_percent(statistics.fmean(peaks), 2)}, {_percent(max(peaks), 2)}",
-        f"{_percent(statistics.median(steps))}, {_percent(max(steps))}",
-        f"{held}/{len(ran)}",
-        f"{_percent(statistics.median(abs(_error(line['own'], line)) for line in own))}, "
-        f"{sum(_inside(line['own'], line) for line in own)}/{len(own)}",
+        *(_steps(ran, by) for by in ("said", "today", "own")),
     )
     lines = [words["totals"], "|---|---:|---:|"]
     for (name, target), value in zip(words["rows"], values, strict=True):
         lines.append(f"| {name} | {target} | {value} |")
     return "\n".join(lines)
+
+
+def _steps(ran: Sequence[Line], by: str) -> str:
+    errors = [abs(_error(line[by], line)) for line in ran]
+    held = sum(inside(line, by) for line in ran)
+    return f"{_percent(statistics.median(errors))}, {_percent(max(errors))}, {held}/{len(ran)}"
 
 
 def _questions(words: Mapping[str, Any], ran: Sequence[Line], full: Sequence[Line]) -> str:
@@ -124,10 +130,10 @@ def _questions(words: Mapping[str, Any], ran: Sequence[Line], full: Sequence[Lin
 
 def _worst(words: Mapping[str, Any], ran: Sequence[Line]) -> str:
     """The three plans that were predicted worst."""
-    lines = [words["worst"], "|---|---|---:|---:|---:|"]
+    lines = [words["worst"], "|---|---|---:|---:|---:|---:|"]
     for line in sorted(ran, key=lambda line: -abs(_error(line["said"], line)))[:3]:
-        own = "–" if line["own"] is None else _ms(line["own"])
-        cells = (line["question"], line["words"], _ms(line["said"]), own, _ms(line))
+        said = (_ms(line[by]) for by in ("said", "today", "own"))
+        cells = (line["question"], line["words"], *said, _ms(line))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -143,8 +149,9 @@ def _error(said: Line, line: Line) -> float:
     return float(said["step_s"]) / float(line["step_s"]) - 1
 
 
-def _inside(said: Line, line: Line) -> bool:
-    return bool(said["low_s"] <= line["step_s"] <= said["high_s"])
+def inside(line: Line, by: str) -> bool:
+    """Whether a prediction's 80 % interval holds the measured step."""
+    return bool(line[by]["low_s"] <= line["step_s"] <= line[by]["high_s"])
 
 
 def _ms(line: Line) -> str:

@@ -20,16 +20,16 @@ TEXT: dict[str, dict[str, Any]] = {
             ("Kendall's τ, mean", "–"),
             ("fits or not: right; said to fit in vain", "98 %; 0"),
             ("peak memory: mean error, worst", "1.5 %"),
-            ("step: median error, worst", "–"),
-            ("step in its 80 % interval", "75–90 %"),
-            ("worst plans by constants of that host: median error, in the interval", "–"),
+            ("step as said before: median error, worst, in its 80 % interval", "75–90 %"),
+            ("the same by today's code", "75–90 %"),
+            ("… and constants of that host", "75–90 %"),
         ),
         "head": "| question | ran + out of memory | τ | chosen | best measured | regret |",
         "read": (
             "The choice is among those measured, so its regret is over these. Where the device sets "
-            "the pace steps of Llama and Qwen are predicted 1 to 8 % too short, and GPT-2's 7 to "
-            "24 %, for which no cause was found: FSDP costs GPT-2 medium 46 ms over DDP, Llama 3.2 "
-            "1B nothing. Peaks are those of PyTorch's allocator; of two plans that were "
+            "the pace steps of Llama and Qwen were predicted 1 to 8 % too short. GPT-2's, 7 to 24 % "
+            "too short, had no cause then; it was the host: FSDP's Python (FSDP costs GPT-2 medium "
+            "46 ms over DDP, Llama 3.2 1B nothing). Peaks are those of PyTorch's allocator; of two plans that were "
             "said not to fit both ran out of memory, 142 and 153 GiB of 140. On H100s nothing was "
             "run: the predictions of that device stand in the same file.\n\nTwo plans were also run "
             "as the script that `--for fsdp2` writes, as it is: Llama 3.2 1B (FSDP, micro-batch 8) "
@@ -48,19 +48,19 @@ TEXT: dict[str, dict[str, Any]] = {
             "not measured alone. Writing the file showed an error in ours: without "
             "`selective_ac_option` torchtitan computes every second block again whole."
         ),
-        "worst": "| question | plan | predicted | by that host's constants | measured |",
+        "worst": "| question | plan | said before | today | today, by that host | measured |",
         "physics": (
             "The three worst are all paced by the host: the smaller a micro-batch, the more "
             "operators a step has for the same work, and a tensor-parallel block dispatches several "
-            "times as many, each through DTensor's Python. The catalogue's host is the quickest "
-            "that was measured; this one, benched in the second run, is 1.96 times slower (14.1 "
-            "µs to dispatch an addition), and with its constants steps are predicted so much "
-            "longer: of the nine plans that were predicted worst the five without tensor parallelism "
-            "come within 1 to 31 % of what was measured, the four with it still lack 41 to 51 %: what "
-            "DTensor's Python costs beside its operators, of which nothing was benched. The choice does "
-            "not suffer, since plans that the host paces are slow by either figure: a plan that "
-            "does more in fewer operators is preferred. What suffers is the interval: stated as "
-            "2.8 times at most for an unknown host, exceeded here."
+            "times as many, each through DTensor's Python. An instruction of `torch.distributed`'s "
+            "Python takes 2.8 times as long as one of a model's, measured by made-up programs on "
+            "another machine ([distributed-accuracy.md]"
+            "(distributed-accuracy.md#python-of-torchdistributed)); before, it cost the same, and "
+            "plans with tensor parallelism lacked 41 to 51 % even with the constants of their own "
+            "host (14.1 µs to dispatch an addition, 1.96 times those of the quickest). That bench "
+            "knows of DTensor's Python only by the speed of plain Python. None of these runs was "
+            "fitted to; but the upper end of an unknown host's interval is that of ten machines, of "
+            "which this is one."
         ),
     },
     "zh": {
@@ -77,14 +77,14 @@ TEXT: dict[str, dict[str, Any]] = {
             ("Kendall τ，平均", "–"),
             ("是否放得下：判对；误称放得下", "98 %；0"),
             ("显存峰值：平均误差，最差", "1.5 %"),
-            ("步时：误差中位数，最差", "–"),
-            ("步时落在 80 % 区间内", "75–90 %"),
-            ("最差的方案，按那台主机的常数：误差中位数，落在区间内", "–"),
+            ("此前预测的步时：误差中位数，最差，落在 80 % 区间内", "75–90 %"),
+            ("同上，按今天的代码", "75–90 %"),
+            ("…… 并用那台主机的常数", "75–90 %"),
         ),
         "head": "| 问题 | 运行 + 显存不足 | τ | 所选 | 测得最好的 | 遗憾 |",
         "read": (
             "选择只在测过的方案之中，遗憾也按它们计。在设备决定速度的地方，Llama 和 Qwen 的步时被预测短了 1 % "
-            "到 8 %，GPT-2 短了 7 % 到 24 %，原因未找到：FSDP 使 GPT-2 medium 比 DDP 多花 46 ms，Llama 3.2 1B 则不多花。峰值是 PyTorch "
+            "到 8 %。GPT-2 短了 7 % 到 24 %，当时原因不明，其实是主机：FSDP 的 Python（FSDP 使 GPT-2 medium 比 DDP 多花 46 ms，Llama 3.2 1B 则不多花）。峰值是 PyTorch "
             "分配器的；两个被判为放不下的方案都显存不足（140 GiB 中的 142 和 153 GiB）。H100 上没有运行：该设备"
             "的预测在同一文件中。\n\n两个方案还按 `--for fsdp2` 写出的脚本原样运行：Llama 3.2 1B（FSDP，"
             "微批次 8）每步 301 ms（预测 292，区间 278 到 306），Qwen3 1.7B（ZeRO-1，微批次 1，选择性重计算）"
@@ -98,15 +98,13 @@ TEXT: dict[str, dict[str, Any]] = {
             "160 到 180 ms：这是事后的算术，没有单独测量。写文件时发现了我们的一个错误：没有 `selective_ac_option` 时 "
             "torchtitan 把每第二个块整块重算。"
         ),
-        "worst": "| 问题 | 方案 | 预测 | 按那台主机的常数 | 测得 |",
+        "worst": "| 问题 | 方案 | 此前预测 | 今天 | 今天，按那台主机 | 测得 |",
         "physics": (
             "最差的三个都由主机决定速度：微批次越小，同样的工作在一步中的算子越多；张量并行的块要分派数倍的算子，"
-            "每个都经过 DTensor 的 Python。目录中的主机是测过的最快的一台；这台主机在第二次测量时做了基准，慢 "
-            "1.96 倍（分派一次加法 14.1 µs）；按它的常数，预测的步时相应变长：预测最差的九个方案中，"
-            "没有张量并行的五个与测得的相差 1 % 到 31 %，有张量并行的四个仍少 41 % 到 51 %：即 DTensor 的 "
-            "Python 在算子以外的开销，对此没有做过基准。选择不受影响，因为由主机决定速度的"
-            "方案按哪个数字都慢：用更少的算子做更多工作的方案被优先选择。受影响的是区间：对未知的主机它最多说 2.8 "
-            "倍，这里超过了。"
+            "每个都经过 DTensor 的 Python。`torch.distributed` 的 Python 的一条指令用时是模型的 2.8 倍，由另一台机器上的"
+            "虚构程序测得（[distributed-accuracy.md](distributed-accuracy.zh-CN.md)）；此前两者同价，张量并行的方案即使"
+            "用自己主机的常数（分派一次加法 14.1 µs，最快主机的 1.96 倍）也少 41 % 到 51 %。那次基准只通过普通 Python 的"
+            "速度知道 DTensor 的 Python。没有任何东西按这些运行拟合；但未知主机的区间上端取自十台机器，这台是其中之一。"
         ),
     },
 }

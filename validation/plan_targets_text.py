@@ -59,8 +59,12 @@ TEXT: dict[str, dict[str, Any]] = {
                 "{wrong} of {of} pairs of plans change places, at most {apart:.1f} % apart",
             ),
             "interval": (
-                "80 % intervals that hold the step: {parts}",
+                "80 % intervals, as said before, that hold the step: {parts}",
                 "hosts that were not benched pace these steps, and widths not seen before cost cuDNN a plan ([below](#own-runs-on-two-h200s))",
+            ),
+            "interval today": (
+                "the same steps by today's code: {parts}",
+                "widths not seen before ([below](#packed-rows-on-an-h200)), and fine-tuning whose host nobody benched",
             ),
         },
         "parts": "own runs {own}, fine-tuning {tuning}, packed rows {packed}",
@@ -115,8 +119,12 @@ TEXT: dict[str, dict[str, Any]] = {
                 "{of} 对方案中有 {wrong} 对次序颠倒，相差至多 {apart:.1f} %",
             ),
             "interval": (
-                "80 % 区间包含步时：{parts}",
+                "此前所说的 80 % 区间包含步时：{parts}",
                 "这些步由没有测过的主机决定快慢，没见过的宽度要 cuDNN 重新规划（[见下](#在两块-h200-上自己的运行)）",
+            ),
+            "interval today": (
+                "同样的步，按今天的代码：{parts}",
+                "没见过的宽度（[见下](#在-h200-上打包的行)），以及主机没有测过的微调",
             ),
         },
         "parts": "自己的运行 {own}，微调 {tuning}，打包的行 {packed}",

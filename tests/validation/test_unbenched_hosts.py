@@ -25,6 +25,8 @@ def test_a_machine_of_many_programs_counts_as_one_of_few() -> None:
     last = table({"few": few, "many": many, "slow": slow})[-1]
     assert last.startswith("| all | 15 | 3.00 |")
     assert last.endswith("| 5 of 15 |")
+    # Above the lower end, below the upper tenth of the others: 1 of few, all of many, none of slow.
+    assert "| 6 of 15 |" in last
 
 
 def test_the_pages_show_the_machines() -> None:
