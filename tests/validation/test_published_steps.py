@@ -16,13 +16,11 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(VALIDATION), *sys.path])
 
 
-def test_a_line_is_followed_and_the_interval_keeps_its_shares() -> None:
+def test_each_end_follows_its_own_line() -> None:
     from published.steps import from_few
 
-    found = from_few(384, (32, 48), lambda m: (0.8 + 0.1 * m, 0.9 * (0.8 + 0.1 * m), 99.0))
-    assert found[0] == pytest.approx(0.8 + 38.4)
-    assert found[1] / found[0] == pytest.approx(0.9)
-    assert found[2] / found[0] == pytest.approx(99.0 / 5.6)
+    found = from_few(384, (16, 32), lambda m: (0.8 + 0.1 * m, 0.7 + 0.09 * m, 0.9 + 0.12 * m))
+    assert found == pytest.approx((0.8 + 38.4, 0.7 + 34.56, 0.9 + 46.08))
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "interleaved"])
@@ -81,7 +79,9 @@ def test_a_full_pipeline_of_many_microbatches_is_a_line(schedule: str) -> None:
     def time_s(count: int) -> tuple[float, float, float]:
         return _recost(made, _of(blocks, made, count).programs())
 
-    assert from_few(32, (8, 12), time_s)[0] == pytest.approx(time_s(32)[0], rel=1e-3)
+    whole, few = time_s(32), from_few(32, (4, 8), time_s)
+    assert few[0] == pytest.approx(whole[0], rel=2e-3)
+    assert few[1:] == pytest.approx(whole[1:], rel=0.05)
 
 
 def test_a_capture_is_named_by_what_is_set_and_taken_again(
