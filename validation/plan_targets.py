@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from plan_choice import Answer
 
 RESULTS = HERE / "results"
+MUCH = 0.1
+"""A group whose choice loses more is told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +112,11 @@ def _serving() -> list[Target]:
 def _trainings(made: Sequence[Answer]) -> list[Target]:
     lost = sorted(each.regret for each in made)
     held = sum(each.plans[0] in each.ties for each in made) / len(made)
-    without = 100 * statistics.fmean(lost[:-2])
+    few = [each for each in lost if each <= MUCH]
+    count, without = len(lost) - len(few), 100 * statistics.fmean(few or [0.0])
+    tau = statistics.fmean(each.tau for each in made)
     return [
-        _above("training tau", statistics.fmean(each.tau for each in made), 0.7, ".2f"),
+        replace(_above("training tau", tau, 0.7, ".2f"), values={"count": count}),
         _below("training regret", statistics.fmean(lost), 0.05, ".1%", without=without),
         _above("training ties", held, 0.8, ".0%"),
     ]

@@ -26,11 +26,11 @@ TEXT: dict[str, dict[str, Any]] = {
             "serving nearest": ("serving: regret below that of the nearest known row", ""),
             "training tau": (
                 "published trainings: Kendall's τ, mean",
-                "two groups of mixtures of experts, in which software and plan change together",
+                "{count} groups of mixtures of experts, in which software and plan change together",
             ),
             "training regret": (
                 "published trainings: regret, mean",
-                "the same two groups: without them {without:.1f} %",
+                "the same groups: without them {without:.1f} %",
             ),
             "training ties": ("published trainings: the best is among the ties", ""),
             "own regret": ("two H200s: regret, mean", ""),
@@ -89,9 +89,9 @@ TEXT: dict[str, dict[str, Any]] = {
             "serving nearest": ("服务：遗憾低于最近的已知行", ""),
             "training tau": (
                 "公布的训练：Kendall τ，平均",
-                "两组混合专家模型，其中软件和方案一起改变",
+                "{count} 组混合专家模型，其中软件和方案一起改变",
             ),
-            "training regret": ("公布的训练：遗憾，平均", "同样的两组：不计它们为 {without:.1f} %"),
+            "training regret": ("公布的训练：遗憾，平均", "同样的几组：不计它们为 {without:.1f} %"),
             "training ties": ("公布的训练：最好的在并列之中", ""),
             "own regret": ("两块 H200：遗憾，平均", ""),
             "own fits": ("两块 H200：放得下与否，判断正确", ""),
