@@ -101,3 +101,18 @@ def test_a_capture_is_named_by_what_is_set_and_taken_again(
     assert [captures._kept("a", lambda: next(made)) for _ in range(2)] == [0, 0]
     monkeypatch.setattr(captures, "_program", lambda: "two")  # its sources have changed
     assert captures._kept("a", lambda: next(made)) == 1
+
+
+def test_software_with_layers_of_its_own_runs_no_python_of_dtensor() -> None:
+    from published.stacks import stacks
+    from published.steps import _plain
+
+    from gpuscope.program.types import Op, Program
+
+    own = {stack.name for stack in stacks() if not stack.dtensor}
+    assert {"megatron-core", "nemo", "mlperf", "simumax", "llama-3"} <= own  # bases' children, too
+    assert not own & {"torchtitan", "pytorch-eager", "llm-foundry"}
+    program = Program("x", (Op(0, "aten::mm", distributed=True), Op(1, "aten::add")))
+    plain = _plain(program)
+    assert [op.distributed for op in plain.ops] == [False, False]
+    assert [op.name for op in plain.ops] == [op.name for op in program.ops]

@@ -94,6 +94,8 @@ class Stack:
         open: fields whose words leave open what was done, and why.
         needs: fields that a row must state, and the reason given where it does not.
         sizes: of models that only this stack has.
+        dtensor: its layers and sharding go through PyTorch's DTensor and FSDP2, whose Python the
+            host runs; off where they are the software's own.
         model: what it changes of every decoder: `dense_layers`, leading blocks without experts.
         when: words that switch something on.
         recipes: by model, hardware and release, the oldest first.
@@ -114,6 +116,7 @@ class Stack:
     needs: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, list[Any]] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
+    dtensor: bool = True
     when: tuple[When, ...] = ()
     recipes: tuple[Recipe, ...] = ()
     why: str = ""
@@ -187,6 +190,7 @@ def _told(path: Path) -> dict[str, Any]:
     if base is None:
         return own
     under = _told(FOLDER / f"{base}.toml")
+    own.setdefault("dtensor", under.get("dtensor", True))
     merged = {name: under.get(name, {}) | own.get(name, {}) for name in _MERGED}
     listed = {name: [*under.get(name, ()), *own.get(name, ())] for name in _LISTED}
     return own | merged | listed

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from published.captures import pipeline_of, step_of
+from published.stacks import stacks
 
 if TYPE_CHECKING:
     from gpuscope.program.pipeline.job_programs import PipelineBlocks
@@ -96,6 +97,10 @@ def _pipeline_s(made: Expressed, count: int, ranks: int) -> Times:
     from gpuscope.program.pipeline.job_programs import LONG
 
     blocks = _of(_blocks(made, ranks), made, count)
+    if _own_layers(made):
+        stages = {id(each): replace(each, program=_plain(each.program))
+                  for each in blocks.stages.values()}  # fmt: skip
+        blocks = replace(blocks, stages={n: stages[id(b)] for n, b in blocks.stages.items()})
     folded = blocks.operators > LONG
 
     def time_s(m: int) -> Times:
@@ -125,11 +130,25 @@ def _of(blocks: PipelineBlocks, made: Expressed, count: int) -> PipelineBlocks:
 
 def _recost(made: Expressed, programs: Program | RankPrograms) -> Times:
     from gpuscope.api import recost
+    from gpuscope.program.types import Program
 
+    if _own_layers(made) and not isinstance(programs, Program) and programs.pipeline is None:
+        programs = replace(programs, programs=tuple(map(_plain, programs.programs)))
     found = recost(programs, made.machine.cluster(made.devices), memory=False)
     assert found.low_s is not None
     assert found.high_s is not None
     return found.step_time_s, found.low_s, found.high_s
+
+
+def _own_layers(made: Expressed) -> bool:
+    """Whether PyTorch's distributed code stands for another's (`Stack.dtensor`)."""
+    return any(stack.name == made.stack and not stack.dtensor for stack in stacks())
+
+
+def _plain(program: Program) -> Program:
+    """The same operators, called without DTensor's Python around them."""
+    ops = (replace(op, distributed=False) if op.distributed else op for op in program.ops)
+    return replace(program, ops=tuple(ops))
 
 
 def _replicas(made: Expressed) -> int:
