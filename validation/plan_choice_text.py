@@ -48,15 +48,15 @@ TEXT: dict[str, dict[str, Any]] = {
             "| model (source) | devices | plans/runs | τ | chosen | best measured | regret |"
         ),
         "left": (
-            "The large regrets are mixtures of experts: one plan of Qwen3 235B on 256 B300s was "
-            "measured with release 26.02 alone, at less than half of what is predicted, and the "
-            "better plan of DeepSeek V3 on B200s with 26.04.01 alone. Of Qwen3 30B on 16 H100s "
-            "one plan was measured twice, with two releases that differ by 1.8 times, and the other "
-            "comes between. Its two plans were 15 % apart in prediction, the better one ahead, until "
-            "products that add gradients up were counted to read and write the sum: the plan of "
-            "small micro-batches does so twice as often, 3.93 became 4.70 µs a token, and 4.52 of "
-            "the other is 4 % less. Software and plan changed together there, and a prediction "
-            "knows no release."
+            "The two large regrets are mixtures of experts on 256 Blackwell devices: one plan "
+            "of Qwen3 235B was measured with release 26.02 alone, at less than half of what "
+            "is predicted, and the better plan of DeepSeek V3 on B200s with 26.04.01 alone. "
+            "Software and plan changed together there, and a prediction knows no release. A third, "
+            "Qwen3 30B on 16 H100s, was lost for a while (τ 0.43, regret 12 %): its two plans are 8 % "
+            "apart in prediction (4.31 and 4.67 µs a token), the better one was measured with two "
+            "releases 1.8 times apart, the other between. Sums of gradients inside of products, "
+            "which small micro-batches repeat twice as often, put it last (4.70 and 4.52); with "
+            "every row predicted by the same models it is first again."
         ),
         "serving": "## Serving",
         "serving_intro": (
@@ -144,11 +144,12 @@ TEXT: dict[str, dict[str, Any]] = {
         "worst": "## 每一组",
         "head_groups": "| 模型（来源） | 设备 | 方案/运行 | τ | 所选 | 测得最好的 | 遗憾 |",
         "left": (
-            "大的遗憾都是混合专家模型：256 个 B300 上 Qwen3 235B 的一个方案只用 26.02 版测过，"
-            "不到预测速度的一半；DeepSeek V3 在 B200 上较好的方案只用 26.04.01 版测过。16 个 H100 上 "
-            "Qwen3 30B 的一个方案用两个版本测过两次，相差 1.8 倍，另一个方案介于其间；两者的预测原来相差 "
-            "15 %，较好的在前，直到累加梯度的矩阵乘计入读写累加值：微批小的方案这样做的次数加倍，每 token "
-            "3.93 µs 变为 4.70 µs，而另一方案为 4.52 µs，少 4 %。那里软件和方案一起改变，而预测不知道版本。"
+            "两个大的遗憾都是 256 个 Blackwell 设备上的混合专家模型：Qwen3 235B 的一个方案只"
+            "用 26.02 版测过，不到预测速度的一半；DeepSeek V3 在 B200 上较好的方案只用 "
+            "26.04.01 版测过。那里软件和方案一起改变，而预测不知道版本。第三组，16 个 H100 上的 Qwen3 30B，"
+            "曾一度选错（τ 0.43，遗憾 12 %）：两个方案的预测只差 8 %（每 token 4.31 与 4.67 µs），较好的一个用"
+            "两个版本测过，相差 1.8 倍，另一个介于其间。矩阵乘内的梯度累加（微批小的方案次数加倍）曾使它落后"
+            "（4.70 与 4.52）；所有条目由同一模型预测后，它又在前。"
         ),
         "serving": "## 推理服务",
         "serving_intro": (
