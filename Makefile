@@ -113,7 +113,7 @@ validate-serving: $(STAMP)
 
 validate: $(STAMP)
 	$(BIN)/python validation/kinds.py
-	$(BIN)/python -m benchmarks.harvest.judge --share 4
+	$(BIN)/python -m benchmarks.harvest.judge --share 8
 	$(BIN)/python validation/unseen.py judge
 	$(BIN)/python validation/table.py
 	$(BIN)/python validation/hosts.py
