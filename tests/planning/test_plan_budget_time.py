@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from made import asked, judged
 
@@ -15,7 +17,7 @@ from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.types import Candidate, Judged, Question
 
 FLAT = judged(1.0, "8xh200").candidate.plan
-DEEP = judged(1.0, "64x8xh200", pp=64, dp=8).candidate.plan
+DEEP = replace(judged(1.0, "64x8xh200", pp=64, dp=8).candidate.plan, microbatches=320)
 
 
 class Clock:

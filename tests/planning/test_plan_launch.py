@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuscope.errors import UnknownNameError
+from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import parse_target
 from gpuscope.planning.serving.launch import launch_line
 from gpuscope.planning.serving.types import ServingChoice
@@ -29,7 +29,7 @@ def test_what_the_lines_ask_for() -> None:
     for part in ("--tensor-parallel-size 2", "--data-parallel-size 2", "--kv-cache-dtype fp8"):
         assert part in line
     assert "--tp 2" in launch_line("llama-3.1-8b", _choice(), "sglang")
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(UnsupportedError, match="torchtitan"):
         launch_line("llama-3.1-8b", _choice(), "torchtitan")
 
 

@@ -92,6 +92,16 @@ def target(entry: unseen.Entry) -> tuple[str, Callable[..., Callable[[], object]
     return name, getattr(importlib.import_module(module), name)
 
 
+@pytest.fixture(autouse=True)
+def _precision_as_before():
+    """Programs say how float32 multiplies; later tests of this process shall not hear of it."""
+    convolutions = torch.backends.cudnn.allow_tf32
+    yield
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = convolutions
+
+
 FOURTH = [e for e in unseen.PROGRAMS if unseen.set_of(e) == "fourth"]
 
 

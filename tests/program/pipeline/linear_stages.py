@@ -45,7 +45,7 @@ def stage_build(
             optimizer.zero_grad(set_to_none=True)
 
         def loss(output: Any) -> Any:
-            return torch.nn.functional.mse_loss(output, target)
+            return torch.nn.functional.huber_loss(output, target)
 
         return stage_step(
             StageParts(
