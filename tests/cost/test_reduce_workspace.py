@@ -63,5 +63,12 @@ def test_a_mask_is_counted_in_whole_numbers_of_eight_bytes() -> None:
     assert borrowed_bytes(reduction((64, 128), (0,), dtype="bfloat16"), H200) == 0
 
 
+def test_partial_counts_are_whole_numbers_of_eight_bytes_too() -> None:
+    mask = reduction((196608, 128), (0,), dtype="bool", out="int64")
+    wide = reduction((196608, 128), (0,), dtype="int64", out="int64")
+    copied = 8 * 196608 * 128
+    assert borrowed_bytes(mask, H200) == copied + partial_bytes(wide, H200)
+
+
 def test_other_operators_borrow_nothing() -> None:
     assert partial_bytes(reduction((196608, 128), (0,), name="relu"), H200) == 0

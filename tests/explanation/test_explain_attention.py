@@ -162,9 +162,10 @@ def test_sharing_heads_shrinks_the_cache_and_the_step() -> None:
     assert table.rows[3][2] == 2 * 8 * 128 * 2
     steps = [row[4] for row in table.rows]
     assert steps == sorted(steps)  # type: ignore[type-var]
-    prefill = [float(row[6]) for row in table.rows[:-1]]  # type: ignore[arg-type]
-    # Hardly touched: fewer bytes, the same products (whole heads are learned apart, by some 5 %).
-    assert max(prefill) < 1.07 * min(prefill)
+    # By the model alone, as an H100 has it: an H200's learned correction differs by 5 % in them.
+    physical = titled(attention(8, 32, 4096, 128, kv_heads=8, on="h100"), Table, "Sharing")
+    prefill = [float(row[6]) for row in physical.rows[:-1]]  # type: ignore[arg-type]
+    assert max(prefill) < 1.02 * min(prefill)  # hardly touched: fewer bytes, the same products
 
 
 def test_limits_stay_below_the_prediction() -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from gpuscope.cost.reduction import WIDENED, is_widened, reduce_plan, reduced_dims
+from gpuscope.cost.reduction import WIDENED, is_widened, plan_of, reduced_dims
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, TensorSpec
 
@@ -33,38 +33,28 @@ _PLACE_BYTES, _MOMENT_BYTES = 16, 16
 
 def borrowed_bytes(op: Op, device: Device) -> int:
     """Bytes that a reduction borrows while it runs; 0 for all other operators."""
-    return _copied_bytes(op) + partial_bytes(op, device)
-
-
-def _copied_bytes(op: Op) -> int:
-    short = op.name.removeprefix("aten::")
-    if short not in WIDENED or not (op.inputs and op.outputs) or op.inputs[0].device != "device":
+    spec = op.inputs[0] if op.inputs else None
+    if spec is None or spec.device != "device" or not spec.numel:
         return 0
-    spec, made = op.inputs[0], op.outputs[0].dtype
-    return int(spec.numel * replace(spec, dtype=made).itemsize) if is_widened(spec, made) else 0
+    short, copied = op.name.removeprefix("aten::"), 0
+    if short in WIDENED and op.outputs and is_widened(spec, op.outputs[0].dtype):
+        wide = replace(spec, dtype=op.outputs[0].dtype)
+        op, copied = replace(op, inputs=(wide, *op.inputs[1:])), int(spec.numel * wide.itemsize)
+    return copied + partial_bytes(op, device)
 
 
 def partial_bytes(op: Op, device: Device) -> int:
     """Bytes for partial results; 0 for all other operators and where no output is shared."""
     each = _each_bytes(op)
-    spec = op.inputs[0] if each and op.inputs else None
-    if spec is None or spec.device != "device" or not spec.numel or not device.compute_units:
+    if not each or not device.compute_units:
         return 0
+    spec = op.inputs[0]
     dims = reduced_dims(op, spec)
-    length = prod(spec.shape[d] for d in dims)
-    outputs = spec.numel // length
-    real = [(st, d) for d, (n, st) in enumerate(zip(spec.shape, spec.stride, strict=True)) if n > 1]
-    innermost = outputs == 1 or bool(real and min(real)[1] in dims)
-    plan = reduce_plan(
-        outputs,
-        length,
-        innermost,
-        device.compute_units,
-        device.max_threads_per_unit or 2048,
-        spec.itemsize,
-    )
+    units, threads = device.compute_units, device.max_threads_per_unit or 0
+    plan, innermost = plan_of(spec, dims, units, threads)
     if plan.shared_by < 2:
         return 0
+    outputs = spec.numel // prod(spec.shape[d] for d in dims)
     across = 1 if innermost else plan.threads // plan.down * plan.vector
     return each * outputs * plan.shared_by * across
 

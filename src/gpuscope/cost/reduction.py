@@ -93,6 +93,25 @@ def reduce_plan(
     return ReducePlan(threads, blocks * shared, per_thread, shared, vector, height)
 
 
+def plan_of(
+    spec: TensorSpec, dims: Sequence[int], units: int, threads_per_unit: int
+) -> tuple[ReducePlan, bool]:
+    """How dimensions `dims` of a tensor with elements are reduced, and whether along dense runs.
+
+    Args:
+        spec: the tensor.
+        dims: reduced dimensions, not negative.
+        units: multiprocessors.
+        threads_per_unit: most resident threads of one; 0 where it is not known.
+    """
+    length = prod(spec.shape[d] for d in dims)
+    outputs = spec.numel // length
+    real = [(st, d) for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True)) if s > 1]
+    innermost = (min(real)[1] if real else 0) in dims or outputs == 1
+    threads = threads_per_unit or 2048
+    return reduce_plan(outputs, length, innermost, units, threads, spec.itemsize), innermost
+
+
 def _power_of_two(value: int, most: int) -> int:
     """Largest power of two up to `value`, at most `most`."""
     return most if value >= most else 1 << max(value, 1).bit_length() - 1
@@ -145,14 +164,8 @@ def reduce_kernels(
     length = prod(sizes)
     if not spec.numel or not length:
         return ()
-    outputs = spec.numel // length
-    real = [(st, d) for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True)) if s > 1]
-    dense = min(real)[1] if real else 0
-    innermost = dense in dims or outputs == 1
     m = machine(work)
-    plan = reduce_plan(
-        outputs, length, innermost, m.units, m.threads_per_unit or 2048, spec.itemsize
-    )
+    plan, innermost = plan_of(spec, dims, m.units, m.threads_per_unit)
     get = work.constants.value
     # Four loads at once; a dense run is loaded 16 bytes at a time.
     unroll = max(4.0, 16 / spec.itemsize) if innermost and length >= 128 else 4.0
