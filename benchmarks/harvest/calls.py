@@ -302,7 +302,7 @@ def _drawn(value: dict[str, Plain], bound: int) -> Any:
     device = "cpu" if value.get("host") else "cuda"
     empty = not math.prod(shape)
     span = 0 if empty else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    if dtype.is_floating_point and dtype.itemsize > 1:
+    if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize > 1):
         flat = torch.randn(span + behind, device=device, dtype=dtype)
     elif dtype.is_floating_point:
         flat = torch.randn(span + behind, device=device, dtype=torch.bfloat16).to(dtype)

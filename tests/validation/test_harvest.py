@@ -61,6 +61,15 @@ def test_whole_numbers_stay_below_what_they_index():
     assert len(found.unique(dim=0)) == 7, "all rows are met"
 
 
+def test_complex_numbers_are_drawn_whole():
+    left = {"dtype": "complex64", "shape": [4, 6], "stride": [6, 1], "host": True}
+    right = {"dtype": "complex64", "shape": [6, 5], "stride": [5, 1], "host": True}
+    params = {"args": [left, right], "kwargs": {}, "tf32": False, "tf32_cudnn": True}
+    found = Call("matmul", {"op": "mm.default", **params}).build()()
+    assert found.dtype == torch.complex64
+    assert found.imag.abs().min() > 0
+
+
 def test_the_draw_is_the_same_each_time_and_families_are_whole():
     assert cases() == cases()
     task, kind, way = cases()[0]
