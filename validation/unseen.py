@@ -4,10 +4,10 @@
     python validation/unseen.py measure OUT        # on a GPU: a recording each, the host's bench
     python validation/unseen.py judge              # afterwards: the tables of docs/accuracy.md
 
-The programs are in `workloads/`, set by set (`unseen_*.py`, `fresh_*.py`, `third_*.py`, `fourth_*.py`),
-written as a tutorial or a paper's code would be. What was said before the measurement stays in the file
-and is judged as it was; what today's models say stands beside it. A GPU of another kind than the H200
-serves as well: predictions are made for both.
+The programs are in `workloads/`, set by set (`unseen_*.py`, `fresh_*.py`, `third_*.py`,
+`fourth_*.py`, `fifth_*.py`), written as a tutorial or a paper's code would be. What was said before
+the measurement stays in the file and is judged as it was; what today's models say stands beside it.
+A GPU of another kind than the H200 serves as well: predictions are made for both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zoo import Entry  # noqa: E402
 SAID = HERE / "results" / "unseen_said.json"
 RESULTS = HERE / "results" / "unseen.json"
 RECORDINGS = HERE / "recordings"
-FOLDERS = {"first": "unseen", "second": "fresh", "third": "third", "fourth": "fourth"}
+FOLDERS = {"first": "unseen", "second": "fresh"} | {n: n for n in ("third", "fourth", "fifth")}
 """Of a device's recordings, by set. Beside them `<folder>_host.toml`, constants of the H200's host by
 its own bench of the same minutes."""
 
@@ -72,6 +72,15 @@ _NAMES = {
         protein_tuning""",
     "fourth_signals": """speech_pretraining music_separation tables_in_context_compiled
         temporal_fusion multi_task_ranking robot_diffusion""",
+    "fifth_views": """masked_video one_stage_detection mask_queries""",
+    "fifth_scenes": """spiking_events stereo_volumes field_planes""",
+    "fifth_texts": """matrix_memory bytes_in_patches shared_experts distant_buckets""",
+    "fifth_readers": """prefill_in_chunks pictures_before_words aligned_translation""",
+    "fifth_sciences": """electrons_apart waves_in_volumes spline_flows fourth_slopes""",
+    "fifth_games": """played_frames imagined_moves""",
+    "fifth_compiled": """sharpness_aware_compiled capped_language_compiled
+        graphs_denoised_compiled""",
+    "fifth_signals": """noise_to_voice private_gradients""",
 }
 
 PROGRAMS: tuple[Entry, ...] = tuple(

@@ -100,10 +100,10 @@ def _row(row: Row) -> str:
 def write(found: list[Row]) -> None:
     """Write the tables into both pages."""
     rule = "|---|---|---:|---:|---:|---:|---:|"
-    for name, groups in (("first", FIRST), ("second", LATER), ("third", LATER), ("fourth", LATER)):
+    for name in dict.fromkeys(r["set"] for r in found):
         rows = [r for r in found if r["set"] == name]
-        suffix = "" if name == "first" else f"-{name}"
-        for page, head in SUMS.items() if rows else ():
+        suffix, groups = ("", FIRST) if name == "first" else (f"-{name}", LATER)
+        for page, head in SUMS.items():
             text = "\n".join((head, rule, *sums(rows, groups)))
             splice(DOCS / page, f"unseen{suffix}", text, False)
             if suffix:
