@@ -47,10 +47,12 @@ def _convert(work: Work, spec: TensorSpec, name: str, wide: int = 0) -> Kernel:
 
     It works on squares of 32 channels by 32 positions, whole ones: few channels or small filters
     waste most of it. Bound by bytes for 4-byte elements, by elements for smaller ones. `wide`: the
-    channels that it spreads them over.
+    channels that it spreads them over, at a pace of its own: 250 to 450 elements a nanosecond on an
+    H200 (24 recorded launches of groups of 6 to 44 channels), where others convert 600.
     """
     channels, positions = spec.shape[1], prod(spec.shape[2:])
     there = spec.nbytes * max(wide / channels, 1.0)
     kernel = stream(work, name, spec.nbytes, there, spec.dtype, spec.numel)
     slots = spec.shape[0] * ceil(max(channels, wide) / 32) * ceil(positions / 32) * 1024
-    return paced(work, kernel, slots, "convert")
+    key = "convert.wide" if wide > channels and name == "nchw_to_nhwc" else "convert"
+    return paced(work, kernel, slots, key)

@@ -132,7 +132,7 @@ def direct_gradient_s(
 def direct_gradient(
     work: Work, shape: ConvShape, specs: tuple[TensorSpec, TensorSpec, TensorSpec]
 ) -> Kernel:
-    """The kernel for channels-first data.
+    """The kernel for channels-first data, or for groups.
 
     Args:
         work: the operator.
@@ -140,7 +140,7 @@ def direct_gradient(
         specs: both operands and the weights' gradient.
     """
     first, second, out = specs
-    floor_s, took = direct_gradient_s(work, shape, shape.taps, out.itemsize, False)
+    floor_s, took = direct_gradient_s(work, shape, shape.taps, out.itemsize, shape.channels_last)
     read = float(first.nbytes + second.nbytes)
     kernel = stream(work, "conv_wgrad_direct", read, out.nbytes, first.dtype, out.numel)
     duration = floor_s + max(took, kernel.memory_s)

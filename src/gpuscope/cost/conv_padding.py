@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, prod
 
+from gpuscope.cost.conv_packed import width
 from gpuscope.cost.conv_shape import ConvShape, Pass
 from gpuscope.cost.conv_stream import paced, stream
 from gpuscope.cost.registry import Work
@@ -90,23 +91,18 @@ def _pad(work: Work, spec: TensorSpec) -> Kernel:
     return paced(work, kernel, elements, "pad")
 
 
-def group_width(shape: ConvShape) -> int:
-    """Channels that each group of both activations gets: the next power of two of the wider."""
-    wider = max(shape.channels_in, shape.channels_out) // shape.groups
-    return 1 << (wider - 1).bit_length()
-
-
 def spread_groups(
     work: Work, shape: ConvShape, which: Pass, specs: tuple[TensorSpec, ...]
 ) -> list[Kernel]:
     """The kernels that lay the channels of each group out for tensor cores.
 
-    cuDNN gives the groups of both activations one width (`group_width`), and the weights with them:
+    cuDNN gives the groups of both activations one width (`conv_packed.width`), and the weights too:
     one pass a tensor that is not so wide (`tensorTransformGeneric`, always 264 blocks), which takes
     as long as what it lays out, the zeros between with it (13 recorded calls of 1 to 600 million
     values: 140 to 280 a nanosecond). Groups of one such width stay where they are: 16 x 16 and
     8 x 8 channels launch none in 13 recorded calls, 24 x 40 three, 4 x 16 two. Channels first, the
-    conversion of the activations does it on the way (`gpuscope.cost.conv_convert`).
+    conversion of the activations does it on the way (`gpuscope.cost.conv_convert`), and groups of
+    64 and 128 channels stay, too.
 
     Args:
         work: the convolution.
@@ -115,18 +111,19 @@ def spread_groups(
         specs: its two operands and its result.
     """
     own = (shape.channels_in // shape.groups, shape.channels_out // shape.groups)
-    width = group_width(shape)
-    if own == (width, width) and width < _TILE_CHANNELS:
+    whole = width(shape)
+    wide = whole >= _TILE_CHANNELS and shape.channels_last
+    if own == (whole, whole) and not wide:
         return []
     # In the order of `specs`: the channels of a group, the weights' told apart.
     weights = 2 if which == "weight_gradient" else 1
     x, y = own
     of = {"forward": (x, 0, y), "data_gradient": (y, 0, x), "weight_gradient": (y, x, 0)}[which]
-    filters = shape.groups * width * width * shape.taps
+    filters = shape.groups * whole * whole * shape.taps
     return [
-        _spread(work, spec, filters if at == weights else spec.numel // wide * width)
-        for at, (spec, wide) in enumerate(zip(specs, of, strict=True))
-        if at == weights or (shape.channels_last and (wide != width or width >= _TILE_CHANNELS))
+        _spread(work, spec, filters if at == weights else spec.numel // one * whole)
+        for at, (spec, one) in enumerate(zip(specs, of, strict=True))
+        if at == weights or (shape.channels_last and (one != whole or wide))
     ]
 
 

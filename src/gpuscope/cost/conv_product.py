@@ -7,6 +7,7 @@ from math import ceil, gcd
 
 from gpuscope.cost.conv_few import few_channels_s
 from gpuscope.cost.conv_groups import is_long
+from gpuscope.cost.conv_packed import packed_s
 from gpuscope.cost.conv_padding import rounded, stepped
 from gpuscope.cost.conv_shape import ConvShape, Pass
 from gpuscope.cost.conv_stream import stream
@@ -179,7 +180,8 @@ def implicit_product(
         out_bytes=out.itemsize,
         hot_a=first.hot or first.spec.nbytes < fresh,
         hot_b=second.hot or second.spec.nbytes < fresh,
-        whole=which != "weight_gradient" and sizes.taps <= _MANY_TAPS and len(out.shape) < 5,
+        whole=(which != "weight_gradient" and sizes.taps <= _MANY_TAPS and len(out.shape) < 5)
+        or (pads and shape.groups > 1),
     )
     family = FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
@@ -225,10 +227,10 @@ def _of_older_kernels(
         spec: its first operand.
     """
     get, which, dtype, slow = work.constants.value, made.which, made.problem.dtype, made.slow
-    half = spec.itemsize == 2
-    if made.padded and shape.groups > 1 and (half or sizes.groups < shape.groups):
-        # What packs groups was written for the instructions of compute capability 8.
-        slow *= get(f"convolution.packed.{'half' if half else 'tf32'}")
+    if made.padded and shape.groups > 1:
+        found = plan(made.problem, made.machine)
+        more_s = packed_s(work, shape, which, dtype) - found.duration_s
+        return replace(made, slow=1.0 + more_s / found.compute_s)
     if dtype == "float32" and shape.groups > 1:
         slow *= get("convolution.grouped.float32")  # a launch, or a slice, for each group
     if which != "weight_gradient" and is_long(work, dtype):

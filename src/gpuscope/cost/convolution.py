@@ -18,7 +18,8 @@ from gpuscope.cost.conv_direct import direct_gradient
 from gpuscope.cost.conv_engine import engine_gradient
 from gpuscope.cost.conv_groups import alone, one_by_one, part
 from gpuscope.cost.conv_layout import made_dense
-from gpuscope.cost.conv_padding import group_width, padding, spread_groups
+from gpuscope.cost.conv_packed import width
+from gpuscope.cost.conv_padding import padding, spread_groups
 from gpuscope.cost.conv_product import FEW_CHANNELS, ConvProduct, implicit_product, plain_product
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import plan, rate_and_unit
@@ -98,10 +99,10 @@ def _pass(
         kernels = _each_group(work, shape, which, first, second, out)
     else:
         kernels = _as_product(work, shape, which, first, second, out)
-    lies = not shape.channels_last and len(out.shape) < 5
-    if which == "weight_gradient" and lies and work.device.vendor == "NVIDIA":
-        direct = direct_gradient(work, shape, (first.spec, second.spec, out))
-        return min(kernels, [direct], key=_total_s)
+    direct = (not shape.channels_last or shape.groups > 1) and len(out.shape) < 5
+    if which == "weight_gradient" and direct and work.device.vendor == "NVIDIA":
+        kernel = direct_gradient(work, shape, (first.spec, second.spec, out))
+        return min(kernels, [kernel], key=_total_s)
     return kernels
 
 
@@ -137,7 +138,7 @@ def _as_product(
     wide, weights = 0, -1
     if spread:
         weights = 2 if which == "weight_gradient" else 1
-        wide = shape.groups * group_width(shape)
+        wide = shape.groups * width(shape)
     before, after = conversions(work, first, second, out, wide, weights)
     return [*spread, *before, *kernels, *after]
 

@@ -1,0 +1,89 @@
+"""Kernels of tensor cores that take the groups of a convolution together.
+
+They multiply whole tiles: the channels of each group are spread to a power of two, of 4 or more,
+and neighbouring groups share a tile of 64 channels (TF32's forward passes and data gradients: of
+32), whose products of one group's inputs with another's outputs are thrown away. The time is that
+of the tiles with their zeros. Read off 240 recorded launches of an H200 (cuDNN 9.19; groups of 1 to
+256 channels, 1 to 49 taps), whose names tell how many groups a tile has (`_g1_` to `_g16_`):
+
+* a tile's main loop takes a step for each tap and 64 channels, on a multiprocessor so many of a
+  second as its peak allows times an efficiency, a quarter to a half;
+* where fewer tiles run than multiprocessors, a step waits for its loads;
+* weight gradients sum over positions, 64 a step, and have a tile a tap. Kernels of the device's own
+  generation cut those sums until all multiprocessors have work; those of half precision for the
+  narrowest groups do not.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from gpuscope.cost.conv_shape import ConvShape, Pass
+from gpuscope.cost.gemm import rate_and_unit
+from gpuscope.cost.registry import Work
+
+SIDE = 64
+"""Results of a tile to either side, and the depth of a step."""
+
+NARROWEST = 4
+"""Channels that a group has at least in a tile."""
+
+_TF32_PACK = 32
+_WIDE = 128
+"""Channels of a group from which larger tiles are taken, which read less for each product."""
+
+
+def width(shape: ConvShape) -> int:
+    """Channels that each group has in a tile, of either activation."""
+    wider = max(shape.channels_in, shape.channels_out) // shape.groups
+    return max(NARROWEST, 1 << (wider - 1).bit_length())
+
+
+def tiles(shape: ConvShape, which: Pass, dtype: str) -> tuple[float, float]:
+    """Tiles of 64 x 64 results, and steps of each.
+
+    Args:
+        shape: of all groups.
+        which: the pass.
+        dtype: that it is computed in.
+    """
+    pack = _TF32_PACK if dtype == "tf32" and which != "weight_gradient" else SIDE
+    each = width(shape)
+    columns = max(each, pack)
+    packs = ceil(shape.groups * each / columns)
+    if which == "weight_gradient":
+        a_pack = (columns / SIDE) ** 2
+        return packs * a_pack * shape.taps, ceil(shape.images * shape.positions_out / SIDE)
+    steps = shape.taps * columns / SIDE
+    positions = shape.positions_out
+    if which == "data_gradient":
+        positions = shape.positions_in
+        steps *= min(shape.positions_out / max(shape.positions_in, 1), 1.0)
+    return ceil(shape.images * positions / SIDE) * packs * columns / SIDE, steps
+
+
+def packed_s(work: Work, shape: ConvShape, which: Pass, dtype: str) -> float:
+    """Time of such a kernel.
+
+    Args:
+        work: the convolution.
+        shape: of all groups.
+        which: the pass.
+        dtype: that it is computed in.
+    """
+    count, steps = tiles(shape, which, dtype)
+    form = f"convolution.packed.{'tf32' if dtype == 'tf32' else 'half'}"
+    get = work.constants.value
+    names = [f"{form}.{which}", form]
+    floor_s, efficiency, chain = (
+        get(*(f"{name}.{of}" for name in names)) for of in ("floor_s", "efficiency", "step_cycles")
+    )
+    a_unit = rate_and_unit(work.device, dtype)[0] / work.units
+    step_s = 2.0 * SIDE**3 / (a_unit * efficiency)
+    if width(shape) >= _WIDE:
+        step_s *= get("convolution.packed.wide")
+    chain_s = chain / (work.device.clock_hz or 1.5e9)
+    narrow = dtype != "tf32" and width(shape) == NARROWEST
+    if which == "weight_gradient" and not narrow:
+        return floor_s + max(count * steps * step_s / work.units, chain_s)
+    return floor_s + steps * max(chain_s, ceil(count / work.units) * step_s)
