@@ -186,7 +186,7 @@ def implicit_product(
     family = FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
     if dtype == "float32" and which != "weight_gradient" and len(first.spec.shape) == 4:
-        machine = replace(machine, small=None)  # a kernel of products alone
+        machine = replace(machine, walks={})  # a kernel of products alone
     made = ConvProduct(which, problem, machine, family, False, 0.0, 1.0, shape.flops, pads)
     if sizes.channels_in // sizes.groups < FEW_CHANNELS:
         made = _of_few_channels(work, made, shape, first.spec)

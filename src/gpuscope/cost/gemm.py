@@ -12,12 +12,14 @@ traffic counts re-reading of operands that outgrow the L2 cache. Both sides over
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from gpuscope.cost.few_rows import few_rows
 from gpuscope.cost.gemm_machine import Machine, Numbers, machine_for, rate_and_unit
+from gpuscope.cost.gemm_types import Plan, Problem
 from gpuscope.cost.tiles import Tile
 from gpuscope.cost.types import Limiter
 
@@ -38,90 +40,8 @@ __all__ = [
     "traffic_bytes",
 ]
 
-_SMALL_SIDE = 16
-"""Most rows or columns of the kernel for a small side (template parameters in its names)."""
-
 _MOST_SLICES = 64.0
 """Most slices of K."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """C[M, N] = A[M, K] B[K, N], `batch` times.
-
-    Attributes:
-        m, n, k: sizes of one product.
-        batch: number of products.
-        dtype: compute dtype; "tf32" where float32 is rounded for the tensor cores.
-        a_bytes, b_bytes, c_bytes: distinct bytes of both operands and of the result, all
-            products together (less than M x K x size where a convolution or a broadcast re-uses).
-        extra_read_bytes: bias, or the matrix that is added.
-        biased: a bias row is added as tiles are written out.
-        item_bytes: bytes of one operand element.
-        out_bytes: bytes of one element of the result.
-        layout: row-major ("N") or transposed ("T") storage of A and of B, e.g. "NT".
-        aligned: bytes that every row start is a multiple of (16 suits the fast kernels).
-        hot_a, hot_b: the operand is likely in L2 already.
-        whole: by the library's batched kernels, which neither cut K nor have forms of their own
-            for a small side: of 300 recorded on an H200 none did the first, two the second.
-    """
-
-    m: int
-    n: int
-    k: int
-    batch: int
-    dtype: str
-    a_bytes: float
-    b_bytes: float
-    c_bytes: float
-    item_bytes: float
-    out_bytes: float = 2.0
-    extra_read_bytes: float = 0.0
-    biased: bool = False
-    layout: str = "NT"
-    aligned: int = 16
-    hot_a: bool = False
-    hot_b: bool = False
-    whole: bool = False
-
-    @property
-    def flops(self) -> float:
-        """2 per multiply-add."""
-        return 2.0 * self.m * self.n * self.k * self.batch
-
-    @property
-    def least_bytes(self) -> float:
-        """Each operand read once, the result written once."""
-        return self.a_bytes + self.b_bytes + self.c_bytes + self.extra_read_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The kernel that the library is taken to choose, and its time.
-
-    Attributes:
-        duration_s: launch floor included.
-        tile, split: block tile and slices of K.
-        grid, waves: blocks, and blocks over multiprocessors.
-        compute_s, memory_s: arithmetic (with its loads from L2) alone, memory traffic alone.
-        read_bytes, written_bytes: across device memory.
-        limiter: what sets the time.
-        rounds: tiles that the busiest multiprocessor works through.
-        vector: runs on the vector lanes.
-    """
-
-    duration_s: float
-    tile: Tile
-    split: int
-    grid: int
-    waves: float
-    compute_s: float
-    memory_s: float
-    read_bytes: float
-    written_bytes: float
-    limiter: Limiter
-    rounds: int
-    vector: bool
 
 
 def plan(problem: Problem, machine: Machine) -> Plan:
@@ -132,8 +52,12 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     best = int(_preference(problem, machine, timed).argmin())
     found = _at(problem, machine, timed, best)
     whole_s = found.duration_s + float(timed.whole.flat[best] - timed.total.flat[best])
-    small = _small_side(problem, machine)
-    return small if small is not None and small.duration_s < whole_s else found
+    small = few_rows(problem, machine)
+    if small is None:
+        return found
+    # float32 has no quicker kernel that adds a row in its epilogue: it is taken whatever it costs.
+    always = machine.vector and problem.biased and problem.layout == "NT"
+    return small if always or small.duration_s < whole_s else found
 
 
 def candidates(
@@ -201,6 +125,8 @@ def _timed(problem: Problem, machine: Machine, split_k: bool = True) -> _Timed:
     sliced = blocks * slices
     compute = _arithmetic_s(problem, machine, sliced, slices, loaded)
     memory = _memory_s(problem, machine)
+    if problem.batch == 1:
+        compute = np.where(machine.batched, np.inf, compute)
     high, low = np.maximum(compute, memory), np.minimum(compute, memory)
     total = high * (1.0 + (low / high) ** machine.overlap) ** (1.0 / machine.overlap)
     whole = total
@@ -238,17 +164,20 @@ def _at(problem: Problem, machine: Machine, timed: _Timed, flat: int) -> Plan:
 def _slices(problem: Problem, machine: Machine, blocks: Numbers) -> Numbers:
     """How many slices of K to try, one row a choice: 1, and what half or wholly fills the device.
 
-    A slice keeps at least eight main-loop steps. Products of int8 are not split.
+    A slice keeps a few main-loop steps. Products of int8 are not split. Kernels that load element
+    by element wait so long that blocks beside them on a multiprocessor are worth it: twice and
+    three times as many slices as there are multiprocessors, too.
     """
     depth = problem.k * problem.item_bytes / machine.step_bytes
-    most = min(max(depth // 8, 1.0), machine.bias_slices if problem.biased else _MOST_SLICES)
-    if problem.dtype == "int8" or most == 1.0 or blocks.min() * 2 > machine.units:
+    steps = machine.bias_slice_steps if problem.biased else machine.slice_steps
+    most = np.minimum(depth // steps, machine.bias_slices if problem.biased else _MOST_SLICES)
+    fills = (0.5, 1.0, 2.0, 3.0) if machine.in_turn else (0.5, 1.0)
+    idle = blocks.min() < fills[-1] * machine.units and machine.in_turn
+    idle = idle or blocks.min() * 2 <= machine.units
+    if problem.dtype == "int8" or most.max() <= 1.0 or not idle:
         return np.ones((1, len(blocks)))
-    choices = np.ones((3, len(blocks)))
-    np.minimum(machine.units // blocks, most, out=choices[2])
-    np.maximum(choices[2], 1.0, out=choices[2])
-    np.maximum(choices[2] // 2, 1.0, out=choices[1])
-    return choices
+    filled = [np.minimum(fill * machine.units // blocks, most) for fill in fills]
+    return np.maximum([np.ones(len(blocks)), *filled], 1.0)
 
 
 def _matrix_vector(problem: Problem, machine: Machine, floor_s: float) -> Plan:
@@ -271,37 +200,6 @@ def _matrix_vector(problem: Problem, machine: Machine, floor_s: float) -> Plan:
         compute_s,
         memory_s,
         0.0 if hot else moved - problem.c_bytes,
-        problem.c_bytes,
-        limiter,
-        -(-blocks // machine.units),
-        True,
-    )
-
-
-def _small_side(problem: Problem, machine: Machine) -> Plan | None:
-    """Few rows or columns: a thread walks K for eight results of the other side."""
-    small = min(problem.m, problem.n)
-    if machine.small is None or small > _SMALL_SIDE or problem.whole:
-        return None
-    hot = problem.hot_a and problem.hot_b
-    blocks = max(1, -(-max(problem.m, problem.n) // 8) * problem.batch)
-    turns = max(1.0, blocks / (8.0 * machine.units))
-    walk = problem.k * (machine.small.step_s + machine.small.row_s * small) * turns
-    memory_s = (0.0 if hot else problem.least_bytes) / machine.small.bytes_per_s
-    walk *= 1.0 if hot else 1.5  # each step waits for memory, not for L2
-    moved = problem.least_bytes / machine.small.bytes_per_s
-    compute_s = max(walk, moved)
-    limiter: Limiter = "latency" if walk >= moved else "memory"
-    total = machine.small.floor_s + compute_s + (0.0 if hot else machine.cold_s)
-    return Plan(
-        total,
-        Tile(small, 8, 1, 128),
-        1,
-        blocks,
-        blocks / (8.0 * machine.units),
-        compute_s,
-        memory_s,
-        0.0 if hot else problem.least_bytes - problem.c_bytes,
         problem.c_bytes,
         limiter,
         -(-blocks // machine.units),
@@ -341,12 +239,13 @@ def tile_times(problem: Problem, machine: Machine, slices: Numbers, loaded: Numb
     if problem.item_bytes < problem.aligned < 16:
         factor = 1.0  # two elements a copy already: the layout no longer matters
     loaded_bytes = loaded * steps * machine.step_bytes
+    multiply, load = (1.0, factor) if machine.in_turn else (factor, 1.0)
     # Masked rows and columns are computed, but not written.
     m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)
     a_byte_s = (machine.bias_store if problem.biased else 1.0) / machine.store_bytes_per_s
     return TileTimes(
-        machine.tile_s_per_k * (factor * depth),
-        loaded_bytes / machine.l2_bytes_per_s,
+        machine.tile_s_per_k * (multiply * depth),
+        load * loaded_bytes / machine.l2_bytes_per_s,
         steps * machine.step_s,
         m * n * (problem.out_bytes * a_byte_s),
         loaded_bytes,
@@ -362,26 +261,29 @@ def _arithmetic_s(
     # Blocks that share a multiprocessor hide each other's start, write-out, and latency of steps.
     hidden = np.minimum(machine.resident, rounds)
     around = rounds * (one.store + machine.tile_s) / hidden
-    total = main_loop_s(one, rounds, hidden, machine.vector) + around
+    total = main_loop_s(one, rounds, hidden, machine) + around
     return total * (1.0 + machine.throttle * total / (total + machine.throttle_s))
 
 
-def main_loop_s(one: TileTimes, rounds: Numbers, hidden: Numbers, vector: bool) -> Numbers:
+def main_loop_s(one: TileTimes, rounds: Numbers, hidden: Numbers, machine: Machine) -> Numbers:
     """Main loops of the busiest multiprocessor's tiles.
 
     Matrix units work while loads are under way: the slower sets the pace. On the vector lanes the
     same few warps load and multiply, which hides only part of either (32 x 32 tiles of float32 on
-    an H200 take 17 ns a step of K alone on a multiprocessor, 24 ns in pairs).
+    an H200 take 17 ns a step of K alone on a multiprocessor, 24 ns in pairs). Kernels that load
+    element by element hide nothing: other blocks of the multiprocessor do, while one waits.
 
     Args:
         one: times of one tile.
         rounds: tiles that it works through.
         hidden: of these, how many at a time.
-        vector: on the vector lanes.
+        machine: what runs them.
     """
-    busy = rounds * np.maximum(one.multiply, one.load)
     waiting = np.ceil(rounds / hidden) * one.steps
-    return np.hypot(busy, waiting) if vector else np.maximum(busy, waiting)
+    if machine.in_turn:
+        return rounds * (one.multiply + one.load) + waiting
+    busy = rounds * np.maximum(one.multiply, one.load)
+    return np.hypot(busy, waiting) if machine.vector else np.maximum(busy, waiting)
 
 
 def reduction_s(problem: Problem, machine: Machine, slices: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -22,6 +22,10 @@ _L2_SHARE = 0.75
 _ITEM_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp8": 1, "int8": 1}
 """Bytes of an operand's element by rate."""
 
+_SINGLE: dict[str, Choice] = {"bf16": "single bf16", "fp16": "single fp16", "tf32": "single tf32"}
+"""Rates whose products load element by element where rows begin anywhere. A load of float32 is
+never of 16 bytes then, so rows of 8 bytes have the same kernels."""
+
 _DATASHEET_L2_RATIO = 22.0
 """On-chip over memory bandwidth of devices that are no multiprocessors behind an L2: a TPU's
 scratchpads have about 22 times the bandwidth of its memory (Austin et al., "How to Scale Your
@@ -32,19 +36,26 @@ _UNKNOWN_CACHE_BYTES = 33_554_432
 
 
 @dataclass(frozen=True, slots=True)
-class SmallSide:
-    """A kernel for products with few rows or columns (cuBLAS' "gemmSN"): threads walk K.
+class Walk:
+    """A kernel for few rows, whose threads walk K (`gpuscope.cost.few_rows`).
 
     Attributes:
         floor_s: its shortest time.
-        step_s, row_s: for each element of K, and more for each row or column of the small side.
-        bytes_per_s: memory bandwidth that it reaches.
+        cold_s: more, where an operand is not in L2.
+        k_s: for each element of K.
+        cold_walk: how many times as long where an operand is not in L2.
+        bytes_per_s: that a multiprocessor loads.
+        memory_bytes_per_s: of device memory that it reaches.
+        fewest_blocks: from which on the library takes it.
     """
 
     floor_s: float
-    step_s: float
-    row_s: float
+    cold_s: float
+    k_s: float
+    cold_walk: float
     bytes_per_s: float
+    memory_bytes_per_s: float
+    fewest_blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,12 @@ class Machine:
         l2_bytes: usable L2 capacity.
         units: multiprocessors.
         floor_s: shortest kernel, launch overhead on the device included.
-        step_bytes: depth of one main-loop step.
-        step_s: its time when only latency limits it.
+        step_bytes: depth of one main-loop step, by tile.
+        step_s: its time when only latency limits it, by tile.
+        in_turn: a step waits, loads and multiplies one after the other, as kernels do that load
+            element by element; else the slowest of the three sets the pace.
+        slice_steps, bias_slice_steps: main-loop steps that a slice of K keeps at least, without and
+            with a bias.
         tile_s: start of a tile that its neighbours do not hide.
         store_bytes_per_s: at which one multiprocessor writes a tile out.
         bias_store: factor on that time where a bias is added.
@@ -70,10 +85,10 @@ class Machine:
         reduce_s: floor of the kernel that adds up slices of K.
         overlap: exponent of the norm that joins arithmetic and memory time.
         layout_nt, layout_tn: factors on the arithmetic in these layouts, which some kernels must
-            transpose on the way.
+            transpose on the way; on the loads, where kernels load element by element.
         gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
         gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
-        small: the kernel for few rows or columns, where there is one; else None.
+        walks: kernels for few rows, by layout, where there are.
         dirty_share: share of what a kernel's reads push out of L2 that must be written back, left
             there by earlier kernels.
         throttle, throttle_s: at the power limit the clock falls; arithmetic that lasts long takes
@@ -82,7 +97,7 @@ class Machine:
         tiles: what the library has.
         tile_m, tile_n, tile_s_per_k, shared, resident: their sizes, arithmetic time for each
             element of depth, the share of one operand that a multicast from the neighbour saves,
-            and blocks that share a multiprocessor, as arrays.
+            blocks that share a multiprocessor, and whether batches alone have it, as arrays.
         efficiency: share of the peak that large tiles reach.
         by_one: the library chooses a batch's tile as for one product. Tensile's of rocBLAS did so
             for 2,435 sizes on an MI210, whatever the batch (kernel names in the measurements that
@@ -95,8 +110,11 @@ class Machine:
     l2_bytes: float
     units: int
     floor_s: float
-    step_bytes: float
-    step_s: float
+    step_bytes: Numbers
+    step_s: Numbers
+    in_turn: bool
+    slice_steps: float
+    bias_slice_steps: float
     tile_s: float
     store_bytes_per_s: float
     bias_store: float
@@ -110,7 +128,7 @@ class Machine:
     layout_tn: float
     gemv_s: float | None
     gemv_bytes_per_s: float
-    small: SmallSide | None
+    walks: Mapping[str, Walk]
     dirty_share: float
     throttle: float
     throttle_s: float
@@ -120,10 +138,15 @@ class Machine:
     tile_n: Numbers
     shared: Numbers
     resident: Numbers
+    batched: NDArray[np.bool_]
     tile_s_per_k: Numbers
     efficiency: float = 1.0
     by_one: bool = False
     scratchpad: bool = False
+
+    def depth_bytes(self, tile: Tile) -> float:
+        """Depth of one main-loop step of a tile; of any, where it is not the library's."""
+        return float(self.step_bytes[self.tiles.index(tile) if tile in self.tiles else 0])
 
 
 def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
@@ -176,14 +199,16 @@ def machine_for(
     )
     unaligned = aligned < 16 and unit == "matrix" and threads
     wider = unaligned and aligned > _ITEM_BYTES.get(rate, 4)
+    single = unaligned and family == "matmul" and device.vendor == "NVIDIA" and rate in _SINGLE
+    single = single and (rate == "tf32" or not wider)
     # Float32 on matrix units: kernels of their own (CDNA), or passes of bfloat16 (TPU).
     wide = rate == "fp32" and "fp32_tensor" in dict(device.peaks)
     passes = rate == "fp32" and unit == "matrix" and not wide
     key = f"{family}.{'fp32_matrix' if wide else 'bf16' if passes else rate}"
     if unaligned:
-        key += "_unaligned" if wider or family != "matmul" else "_odd"
+        key += "_odd" if single or not (wider or family != "matmul") else "_unaligned"
 
-    variant = ("unaligned" if wider else "odd") if unaligned else unit
+    variant = ("odd" if single or not wider else "unaligned") if unaligned else unit
 
     def get(name: str) -> float:
         return constants.value(f"{key}.{name}", f"gemm.{variant}.{name}", f"gemm.{name}")
@@ -197,14 +222,17 @@ def machine_for(
     if unaligned and carried and device.compute_units and device.clock_hz:
         plain = machine_for(device, constants, dtype, family).efficiency
         clock_flops = peak / (device.compute_units * device.clock_hz)
-        efficiency = _unaligned_efficiency(plain, clock_flops, get("flops_per_clock_per_unit"))
-    tiles = tiles_for(device, unit, "float" if wide else _choice(rate, family, unaligned))
+        load_flops = get("flops_per_clock_per_unit")
+        efficiency = plain if single else _unaligned_efficiency(plain, clock_flops, load_flops)
+    choice = _SINGLE[rate] if single else _choice(rate, family, unaligned)
+    tiles = tiles_for(device, unit, "float" if wide else choice)
     narrow = get("narrow")
     units = device.compute_units or 1
     tile_m, tile_n, tile_s_per_k = _tile_times(tiles, peak / units * efficiency, narrow)
     l2, store = _on_chip_rates(device, get)
     bandwidth = device.memory_bandwidth_bytes_per_s * constants.value("bandwidth.reach")
-    step_bytes = 2.0 * tiles[0].k
+    step_bytes = np.array([2.0 * (t.k if single else tiles[0].k) for t in tiles])
+    per_byte = 0.0 if single else get("step_s_per_byte")
     blocks = device.warp_size is not None  # else tiles stream through without launching each
     own_gemv = device.vendor == "NVIDIA" and (unit == "vector" or unaligned or rate == "tf32")
     return Machine(
@@ -214,7 +242,10 @@ def machine_for(
         units=units,
         floor_s=get("floor_s"),
         step_bytes=step_bytes,
-        step_s=get("step_s_per_byte") * step_bytes * blocks,
+        step_s=blocks * (np.full(len(tiles), get("wait_s")) if single else per_byte * step_bytes),
+        in_turn=single,
+        slice_steps=get("slice_steps"),
+        bias_slice_steps=get("bias_slice_steps"),
         tile_s=get("tile_s") * blocks,
         store_bytes_per_s=store,
         bias_store=get("bias_store"),
@@ -228,7 +259,7 @@ def machine_for(
         layout_tn=get("layout_tn"),
         gemv_s=get("gemv_s") if own_gemv else None,
         gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency"),
-        small=_small_side(get, bandwidth) if own_gemv and not wider else None,
+        walks=_walks(device, constants, rate) if unit == "vector" or single else {},
         dirty_share=constants.value("matmul.dirty_l2_share"),
         throttle=get("throttle"),
         throttle_s=get("throttle_s"),
@@ -238,6 +269,7 @@ def machine_for(
         tile_n=tile_n,
         shared=np.array([1.0 - 1.0 / t.cluster for t in tiles]),
         resident=np.array([float(t.resident) for t in tiles]),
+        batched=np.array([t.batched for t in tiles]),
         tile_s_per_k=tile_s_per_k,
         efficiency=efficiency,
         by_one=device.vendor == "AMD",
@@ -261,13 +293,25 @@ def _unaligned_efficiency(plain: float, clock_flops: float, load_flops: float) -
     return 1.0 / (1.0 / plain + clock_flops / load_flops)
 
 
-def _small_side(get: Callable[[str], float], bandwidth: float) -> SmallSide:
-    return SmallSide(
-        get("small_floor_s"),
-        get("small_step_s"),
-        get("small_row_s"),
-        bandwidth * get("small_bandwidth_efficiency"),
-    )
+def _walks(device: Device, constants: Constants, rate: str) -> dict[str, Walk]:
+    """Kernels for few rows of a rate, by layout."""
+    if device.vendor != "NVIDIA" or not device.clock_hz:
+        return {}
+    layouts = {"bf16": ("NN",), "fp16": ("NN",), "tf32": ("NT",)}.get(rate, ("NT", "NN"))
+    found = {}
+    for layout in layouts:
+        key = f"matmul.few_rows.{layout.lower()}"
+        bandwidth = constants.value(f"{key}.bandwidth_efficiency")
+        found[layout] = Walk(
+            floor_s=constants.value(f"{key}.floor_s"),
+            cold_s=constants.value(f"{key}.cold_s"),
+            k_s=constants.value(f"{key}.k_s"),
+            cold_walk=constants.value(f"{key}.cold_walk"),
+            bytes_per_s=constants.value(f"{key}.bytes_per_clock_per_unit") * device.clock_hz,
+            memory_bytes_per_s=device.memory_bandwidth_bytes_per_s * bandwidth,
+            fewest_blocks=2 * (device.compute_units or 1) if rate == "tf32" else 1,
+        )
+    return found
 
 
 def _choice(rate: str, family: str, unaligned: bool) -> Choice:

@@ -10,11 +10,19 @@ memory does not hide, and what every launch costs.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from math import ceil, hypot
+from math import ceil
 
 import numpy as np
 
-from gpuscope.cost.gemm import Machine, Plan, Problem, loaded_sides, tile_times
+from gpuscope.cost.gemm import (
+    Machine,
+    Plan,
+    Problem,
+    TileTimes,
+    loaded_sides,
+    main_loop_s,
+    tile_times,
+)
 from gpuscope.cost.tiles import Tile
 
 
@@ -122,7 +130,9 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
     hidden = min(float(machine.resident[at]), found.rounds)
     taking_turns = ceil(found.rounds / hidden) * steps / found.rounds
     busy = max(multiply, load)
-    each = hypot(busy, taking_turns) if machine.vector else max(busy, taking_turns)
+    of_one = TileTimes(*(np.array([float(times[at])]) for times in one))
+    turns = np.array([float(found.rounds)]), np.array([hidden])
+    each = float(main_loop_s(of_one, *turns, machine)[0]) / found.rounds
     at_rate = even * multiply * _useful_share(problem, machine, found.tile, found.split)
     loop = found.rounds * each
     around = found.rounds * (store + machine.tile_s) / hidden
@@ -149,6 +159,6 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
 def _useful_share(problem: Problem, machine: Machine, tile: Tile, split: int) -> float:
     """Multiply-adds that are wanted over those that whole tiles and whole steps compute."""
     rows, columns = ceil(problem.m / tile.m), ceil(problem.n / tile.n)
-    step = machine.step_bytes / problem.item_bytes
+    step = machine.depth_bytes(tile) / problem.item_bytes
     depth = ceil(problem.k / split / step) * step * split
     return problem.m * problem.n * problem.k / (rows * tile.m * columns * tile.n * depth)

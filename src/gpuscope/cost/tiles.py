@@ -15,7 +15,9 @@ from typing import Literal
 from gpuscope.hardware import Device
 
 Unit = Literal["matrix", "vector"]
-Choice = Literal["any width", "fixed", "earlier", "integer", "float"]
+Choice = Literal[
+    "any width", "fixed", "earlier", "integer", "float", "single bf16", "single fp16", "single tf32"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Tile:
         threads: threads of a block.
         resident: blocks of this tile that fit on one multiprocessor at once.
         cluster: blocks that share a multicast load of one operand (Hopper and later), 1 if none.
+        batched: taken for batches alone.
     """
 
     m: int
@@ -36,6 +39,7 @@ class Tile:
     threads: int = 256
     resident: int = 1
     cluster: int = 1
+    batched: bool = False
 
     @property
     def name(self) -> str:
@@ -116,7 +120,32 @@ _UNALIGNED = tuple(
         (256, 128, 1),
     )
 )
-"""CUTLASS kernels that load element by element ("align1", "align2")."""
+"""CUTLASS kernels that load two or four elements at a time ("align2")."""
+
+
+def _single(depth: int, *small: Tile) -> tuple[Tile, ...]:
+    """The larger tiles of all that load element by element, behind those of one dtype."""
+    sides = ((128, 128), (128, 256), (256, 128))
+    return (*small, *(Tile(m, n, depth, 256 if m != n else 128) for m, n in sides))
+
+
+_SINGLE: dict[Choice, tuple[Tile, ...]] = {
+    "single bf16": _single(32, Tile(32, 32, 32, 128, 8, batched=True), Tile(64, 64, 32, 128, 4)),
+    "single fp16": _single(
+        32, Tile(32, 32, 64, 128, 8), Tile(32, 32, 128, 128, 4), Tile(64, 64, 32, 128, 4)
+    ),
+    "single tf32": _single(
+        64,
+        Tile(32, 32, 128, 128, 4),
+        Tile(64, 64, 64, 128, 2),
+        *(Tile(m, n, 64, 128) for m, n in ((64, 128), (128, 64), (64, 256), (256, 64))),
+    ),
+}
+"""Kernels that load element by element ("align1"), as names of 650 products recorded on an H200
+show them: "cutlass_75_wmma_tensorop_f16_s161616gemm_f16_32x32_128x1", "cutlass_75_tensorop_bf16_
+s1688gemm_bf16_64x64", "sm80_xmma_gemm_f32f32_tf32f32_f32_..._tilesize32x32x64". cuBLAS has the
+smallest of bfloat16 for batches alone: tiny products take longer in it than in float16.
+"""
 
 _INTEGER = tuple(
     Tile(m, n, 64, 256 if m * n > 8192 else 128, resident)
@@ -218,6 +247,8 @@ def tiles_for(device: Device, unit: Unit, choice: Choice = "any width") -> tuple
         return _INTEGER
     if choice in ("earlier", "integer"):
         return _UNALIGNED
+    if choice in _SINGLE:
+        return _SINGLE[choice]
     if major == 9:
         return _HOPPER
     if major == 10:

@@ -135,7 +135,7 @@ class Tiled:
     @property
     def depth(self) -> int:
         """Elements of K in one step of the main loop."""
-        return int(self.machine.step_bytes / self.problem.item_bytes)
+        return int(self.machine.depth_bytes(self.plan.tile) / self.problem.item_bytes)
 
     @property
     def tail_idle(self) -> float:
