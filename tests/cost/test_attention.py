@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from matmul_work import dense, run
@@ -30,7 +31,15 @@ def qkv(batch=1, heads=8, sq=512, sk=None, dim=64, kv_heads=None, dtype="bfloat1
 
 
 def forward(
-    *, on="h200", causal=False, dropout_p=0.0, backend="flash", hot=False, settings=None, **shape
+    *,
+    on="h200",
+    causal=False,
+    dropout_p=0.0,
+    backend="flash",
+    hot=False,
+    settings=None,
+    window=0,
+    **shape,
 ) -> tuple[Kernel, ...]:
     q, k, v = qkv(**shape)
     logsumexp = dense(*q.shape[:-1], dtype="float32")
@@ -44,11 +53,12 @@ def forward(
         causal=causal,
         dropout_p=dropout_p,
         backend=backend,
+        window=window,
     )
 
 
 def backward(
-    *, on="h200", causal=False, backend="flash", sequences=1.0, **shape
+    *, on="h200", causal=False, backend="flash", sequences=1.0, window=0, **shape
 ) -> tuple[Kernel, ...]:
     q, k, v = qkv(**shape)
     logsumexp = dense(*q.shape[:-1], dtype="float32")
@@ -398,3 +408,46 @@ def test_ampere_s_kernel_keeps_its_share_where_its_products_are_still_the_ones()
         taken[capability] = seconds(model(work))
     assert taken[8, 0] == taken[12, 0] < 0.75 * taken[9, 0]
     assert taken[9, 0] == taken[10, 0]
+
+
+class TestWindow:
+    LONG: ClassVar = {"batch": 1, "heads": 32, "sq": 8192, "dim": 128, "causal": True}
+
+    def test_pairs_by_hand(self) -> None:
+        # Of 6 queries with 3 keys each at most: 1 + 2 + 3 + 3 + 3 + 3.
+        q, k, v = qkv(heads=1, sq=6, dim=1)
+        assert attention_flops(q, k, v, True, window=3) == 2 * 15 * 2
+
+    def test_of_several_sequences_each_has_its_own(self) -> None:
+        q, k, v = qkv(heads=1, sq=12, dim=1)
+        assert attention_flops(q, k, v, True, 2.0, 3) == 2 * 2 * 15 * 2
+
+    def test_keys_before_the_queries_are_seen_through_it(self) -> None:
+        q, k, v = qkv(heads=1, sq=1, sk=100, dim=1)
+        assert attention_flops(q, k, v, True, window=3) == 2 * 3 * 2
+
+    @pytest.mark.parametrize("direction", [forward, backward])
+    def test_one_as_long_as_the_sequence_hides_nothing(self, direction) -> None:
+        whole, near = direction(**self.LONG), direction(**self.LONG, window=8192)
+        assert seconds(near) == seconds(whole)
+        assert flops(near) == flops(whole)
+
+    @pytest.mark.parametrize("direction", [forward, backward])
+    def test_the_shorter_the_quicker(self, direction) -> None:
+        taken = [seconds(direction(**self.LONG, window=w)) for w in (8192, 4096, 1024, 128)]
+        assert taken == sorted(taken, reverse=True)
+        # Nothing takes less than its memory: q, k, v and the result are read and written.
+        assert taken[-1] > 4 * 32 * 8192 * 128 * 2 / BANDWIDTH
+
+    @pytest.mark.parametrize("by_key", [False, True])
+    def test_tiles_without_a_pair_are_not_walked(self, by_key) -> None:
+        # A window of a tile: eight rows of tiles meet two each, but one at the end of the sequence.
+        _, walked, total = unit_load(1, 1024, 1024, True, 128, 128, 132, by_key=by_key, window=128)
+        assert (walked, total) == (2, 15)
+
+    def test_work_grows_evenly_with_the_sequence(self) -> None:
+        long, twice = (
+            flops(forward(batch=1, heads=8, sq=sq, dim=64, causal=True, window=128))
+            for sq in (8192, 16384)
+        )
+        assert twice / long == pytest.approx(2, rel=0.01)

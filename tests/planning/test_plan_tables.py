@@ -13,6 +13,7 @@ from gpuscope.planning.simulate import Simulator
 from gpuscope.planning.space import candidates
 from gpuscope.planning.tables import Tables, grown
 from gpuscope.planning.types import Candidate, Question
+from gpuscope.program.models.parallel.size import Window
 from gpuscope.program.types import Program
 
 
@@ -100,3 +101,19 @@ def test_equal_sizes_are_kept_by_one_name(question: Question) -> None:
     assert _size_name(size.deep(2)) == _size_name(replace(size.deep(2)))
     assert _size_name(size.deep(2)) != _size_name(size.deep(3))
     assert _size_name(size) != _size_name(replace(size, ffn=size.ffn + 1))
+
+
+def test_blocks_of_several_kinds_are_priced_each(question: Question) -> None:
+    """Of four blocks two look back 64 tokens: the mean is theirs, and that of the other two."""
+    near = Window(tokens=64, every=2)
+    mixed, alike = (
+        replace(question, seq=1024, size=replace(question.size, window=window))
+        for window in (near, replace(near, every=0))
+    )
+    assert Tables(mixed).kinds == {"layers.0": 2, "layers.1": 2}
+    assert Tables(alike).kinds == {"layers.0": 4}
+    whole = replace(question, seq=1024)
+    blocks = [Tables(q).of(candidates(q)[0][0]) for q in (whole, mixed, alike)]
+    far_s, both_s, near_s = (block.forward_s for block in blocks)
+    assert near_s < far_s
+    assert both_s == pytest.approx((far_s + near_s) / 2, rel=1e-6)

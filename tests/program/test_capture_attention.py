@@ -217,3 +217,36 @@ def test_decoding_with_a_growing_cache() -> None:
     caches = [s for s in program.storages if s.category == "cache"]
     assert sorted(s.nbytes for s in caches if s.born < 0) == [2 * 2 * 6 * 4 * 4] * 2
     assert sorted(s.nbytes for s in caches if s.born >= 0) == [2 * 2 * 7 * 4 * 4] * 2
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "window", "causal"),
+    [(3, 0, 4, True), (None, None, 0, False), (3, 3, 0, False)],
+)
+def test_flash_attention_s_own_operator_knows_a_window(left, right, window, causal) -> None:
+    """Heads come after the sequence there; nothing stands in for it. Windows to both sides are not
+    told apart from none."""
+
+    def build():
+        q, k, v = (
+            torch.randn(2, 8, heads, 16, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+            for heads in (4, 2, 2)
+        )
+
+        def step():
+            q.grad = k.grad = v.grad = None
+            torch.ops.aten._flash_attention_forward(
+                q, k, v, None, None, 8, 8, 0.0, False, False,
+                window_size_left=left, window_size_right=right,
+            )[0].sum().backward()  # fmt: skip
+
+        return step
+
+    program = of(build)
+    assert work(program) == ["attention", "sum", "ones_like", "attention_backward"]
+    forward, backward = one(program, "attention"), one(program, "attention_backward")
+    assert [s.shape for s in forward.inputs] == [(2, 4, 8, 16), (2, 2, 8, 16), (2, 2, 8, 16)]
+    assert [s.shape for s in backward.outputs] == [(2, 4, 8, 16), (2, 2, 8, 16), (2, 2, 8, 16)]
+    for op in (forward, backward):
+        assert (op.args.get("window", 0), op.args["causal"]) == (window, causal)
+        assert op.args["backend"] == "flash_only"

@@ -35,6 +35,17 @@ def test_it_is_the_tree_of_the_whole_model(first: int, depth: int) -> None:
     assert deepened(tree(kinds(declared.enough)), "layers", declared) == tree(kinds(depth))
 
 
+@pytest.mark.parametrize(("first", "period", "depth"), [(0, 2, 36), (1, 2, 26), (0, 6, 48)])
+def test_layers_of_several_kinds_repeat(first: int, period: int, depth: int) -> None:
+    def kinds(layers: int) -> list[str]:
+        cycle = ["far" if n % period == 0 else "near" for n in range(1, layers + 1)]
+        return ["dense"] * min(first, layers) + cycle[: max(0, layers - first)]
+
+    declared = EqualLayers(depth, first, period)
+    assert declared.enough < depth
+    assert deepened(tree(kinds(declared.enough)), "layers", declared) == tree(kinds(depth))
+
+
 def test_a_shallow_model_needs_nothing() -> None:
     declared = EqualLayers(2)
     assert declared.enough == 2
@@ -42,7 +53,7 @@ def test_a_shallow_model_needs_nothing() -> None:
 
 
 def test_a_false_declaration_is_noticed() -> None:
-    with pytest.raises(NotFoldableError, match="from 0 on are not equal"):
+    with pytest.raises(NotFoldableError, match="from 0 on do not repeat"):
         deepened(tree(["a", "b", "a"]), "layers", EqualLayers(9))
 
 
@@ -117,6 +128,26 @@ def test_the_same_code_on_other_sizes_is_captured_at_one_depth(
     fold_python._added.clear()
     assert differences(after, captured(4)) == []
     assert len(depths) == 5
+
+
+def test_a_model_with_windows_in_every_other_block_is_folded() -> None:
+    pytest.importorskip("torch")
+    from gpuscope.program.capture import capture
+    from gpuscope.program.models.parallel.options import ParallelOptions
+    from gpuscope.program.models.settings import WorkloadOptions
+    from gpuscope.program.workload import resolve
+
+    options = WorkloadOptions(layers=18, seq=8192, parallel=ParallelOptions(dp=2))
+    work = resolve("gemma-2-2b", options)
+    assert work.at_depth is not None
+    assert work.equal_layers == EqualLayers(18, 0, 2)
+    folded = capture_folded(
+        work.build, work.at_depth, task="train", world=work.world, declared=work.equal_layers
+    )
+    whole = capture(work.build, task="train", world=work.world)
+    assert not differences(folded, whole)
+    seen = [op.args.get("window") for op in whole.ops if op.name == "gpuscope::attention"]
+    assert seen == [4096, None] * 9
 
 
 @pytest.mark.parametrize("compiled", ["", "default"])

@@ -64,5 +64,5 @@ def _model_flops(stack: Stack, size: TransformerSize, seq: int) -> float:
         return 72 * size.layers * size.hidden**2 * (1 + seq / (6 * size.hidden)) + head
     embedding = size.vocabulary * size.hidden
     matrices = size.active_parameters - (0 if size.tied else embedding)
-    counted = 12.0 if stack.flops.get("attention") == "whole" else 6.0
-    return 6.0 * matrices + counted * size.layers * seq * size.heads * size.head
+    seen = size.layers * seq if stack.flops.get("attention") == "whole" else size.attended(seq)
+    return 6.0 * matrices + 12.0 * size.heads * size.head * seen

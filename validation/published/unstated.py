@@ -125,7 +125,7 @@ def _pipeline(
 
 def _attention(size: TransformerSize, seq: int) -> float:
     """FLOPs of a token's causal attention, forward and backward."""
-    return 6.0 * size.layers * seq * size.heads * size.head
+    return 12.0 * size.heads * size.head * size.attended(seq)
 
 
 def _flops(size: TransformerSize, seq: int) -> float:

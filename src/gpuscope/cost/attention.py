@@ -2,7 +2,9 @@
 
 FlashAttention (Dao 2022, 2023) keeps scores on chip: the grid is query blocks x heads x batch,
 each block walks over the keys. FLOPs are 4 * B * H * Sq * Sk * D forward (two products) and 10
-backward (five products, scores recomputed); a causal mask halves both (minus the diagonal).
+backward (five products, scores recomputed); a causal mask halves both (minus the diagonal), and a
+window leaves of each query's keys the last few. Tiles without a pair are not walked
+(FlashAttention, flash_fwd_kernel.h: `n_block_min`, `n_block_max`).
 Traffic is Q, K, V and the output once per head, K and V re-read by each query block from L2.
 With one query (decoding) it is bound by reading K and V once; splitting along the keys
 (flash-decoding) fills the machine.
@@ -60,16 +62,28 @@ sa_block_kv and those of the backward pass)."""
 
 
 def attention_flops(
-    q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool, sequences: float = 1.0
+    q: TensorSpec,
+    k: TensorSpec,
+    v: TensorSpec,
+    causal: bool,
+    sequences: float = 1.0,
+    window: int = 0,
 ) -> float:
     """FLOPs of one forward pass: scores and weighted sum, 2 per multiply-add.
 
     Shapes: q [B, H, Sq, D], k [B, Hkv, Sk, D], v [B, Hkv, Sk, Dv]. Of `sequences` that lie in
-    each row one after the other each sees only itself.
+    each row one after the other each sees only itself; of a causal `window` a query sees so many
+    keys at most.
     """
     batch, heads, sq, d = _dims(q)
     sk, dv = k.shape[-2], v.shape[-1]
-    return 2.0 * batch * heads * _pairs(sq, sk, causal, sequences) * (d + dv)
+    return 2.0 * batch * heads * _pairs(sq, sk, causal, sequences, window) * (d + dv)
+
+
+def _reach(work: Work) -> int:
+    """Keys that a query sees at most, its own the last; 0 without a window."""
+    found = work.op.args.get("window")
+    return found if isinstance(found, int) else 0
 
 
 def _sequences(work: Work) -> float:
@@ -83,11 +97,14 @@ def _dims(q: TensorSpec) -> tuple[int, int, int, int]:
     return math.prod(shape[:-3]), shape[-3], shape[-2], shape[-1]
 
 
-def _pairs(sq: int, sk: int, causal: bool, sequences: float = 1.0) -> float:
+def _pairs(sq: int, sk: int, causal: bool, sequences: float = 1.0, window: int = 0) -> float:
     """Query-key pairs that are computed in a row."""
     if not causal or sq == 1:
-        return float(sq) * sk / sequences
+        keys = sk / sequences
+        return float(sq) * (min(keys, window) if window else keys)
     n, more = min(sq, sk) / sequences, max(sq - sk, 0) / sequences
+    if window and window < n:  # the first queries see what there is, all others the window
+        return sequences * (window * (window + 1) / 2.0 + (n - window + more) * window)
     return sequences * (n * (n + 1) / 2.0 + more * sk / sequences)
 
 
@@ -117,12 +134,14 @@ def unit_load(
     units: int,
     *,
     by_key: bool = False,
+    window: int = 0,
 ) -> tuple[float, float, float]:
     """What the busiest multiprocessor does.
 
     Args:
         heads: batch times query heads.
         by_key: blocks own key rows and walk the queries (backward).
+        window: keys that a query sees at most; 0: all.
 
     Returns:
         (tiles it owns, steps it walks, steps of the whole grid).
@@ -139,6 +158,9 @@ def unit_load(
             else max(1, steps - (i * tile_own) // tile_walk)
             for i in range(rows)
         ]
+        if window:
+            near = [_near(i, own, walk, tile_own, tile_walk, window, by_key) for i in range(rows)]
+            each = [min(pair) for pair in zip(each, near, strict=True)]
         total, longest = float(sum(each)), float(max(each))
     tiles = heads * rows
     per_unit = math.ceil(tiles / units)
@@ -148,6 +170,18 @@ def unit_load(
         # Long and short tiles mix: near the average, at least the longest.
         walked = max(longest, total * heads / units + (longest / 2 if tiles > units else 0.0))
     return float(per_unit), walked, total * heads
+
+
+def _near(
+    number: int, own: float, walk: float, tile_own: int, tile_walk: int, window: int, by_key: bool
+) -> int:
+    """Steps of a block within a causal window: from the tile of the first pair to the last's."""
+    first, end = number * tile_own, min((number + 1) * tile_own, own)
+    if by_key:  # the last key of the tile is seen by window - 1 queries more
+        start, stop = first, min(end + window - 1, walk)
+    else:
+        start, stop = max(0, first - window + 1), min(end, walk)
+    return max(1, math.ceil(stop / tile_walk) - start // tile_walk)
 
 
 def _rate(work: Work, dtype: str) -> tuple[float, str]:
@@ -299,8 +333,9 @@ def _main_kernel(
         filled = min(rates.efficiency, _filled(work, d))
         rates = replace(rates, efficiency=filled, score_s=rates.score_s * _core_share(work))
     own, walked, total = unit_load(
-        heads_in_all, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
-    )
+        heads_in_all, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key,
+        window=_reach(work),
+    )  # fmt: skip
     width = _width(d, backend)
     if work.device.warp_size is None and work.units > _FEW_CORES:
         walked = total / work.units  # a compiler spreads a head over arrays; no block owns one
@@ -378,7 +413,8 @@ def attention(work: Work) -> tuple[Kernel, ...]:
     q, k, v = work.op.inputs[:3]
     _, _, sq, d = _dims(q)
     backend = implementation(work, d)
-    useful = attention_flops(q, k, v, bool(work.op.args.get("causal")), _sequences(work))
+    causal = bool(work.op.args.get("causal"))
+    useful = attention_flops(q, k, v, causal, _sequences(work), _reach(work))
     out = work.op.outputs[0]
     read = float(sum(t.touched_bytes for t in work.inputs))
     written = float(sum(t.nbytes for t in work.op.outputs))
@@ -475,7 +511,7 @@ def attention_backward(work: Work) -> tuple[Kernel, ...]:
     batch, heads, sq, d = _dims(q)
     backend = implementation(work, d)
     causal = bool(work.op.args.get("causal"))
-    pairs = _pairs(sq, k.shape[-2], causal, _sequences(work)) * batch * heads
+    pairs = _pairs(sq, k.shape[-2], causal, _sequences(work), _reach(work)) * batch * heads
     useful = 2.0 * pairs * (3 * d + 2 * v.shape[-1])
     accumulate = float(q.numel * 4)
     inputs = float(sum(t.touched_bytes for t in (q, k, v, grad)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from gpuscope.cost.types import CostedOp, CostedProgram, Kind, Limiter
 from gpuscope.planning.kept import NOTHING, Kept, kept_of
@@ -11,7 +12,7 @@ from gpuscope.program.types import Op, Program
 from gpuscope.timeline.contention import Overlap
 from gpuscope.timeline.device_time import device_time_s
 
-__all__ = ["Block", "Passes", "block_of", "inside", "kept_in"]
+__all__ = ["Block", "Passes", "block_of", "inside", "kept_in", "mean_of"]
 
 _PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::_grouped_mm")
 
@@ -166,6 +167,30 @@ def block_of(
         sorts=sorts,
         optimizer_s=updates / max(1.0, parameters),
     )
+
+
+def mean_of(blocks: Iterable[tuple[int, Block]]) -> Block:
+    """The block that stands for several kinds, of which a model has so many each."""
+    counts, each = zip(*blocks, strict=True)
+    if len(each) == 1:
+        only: Block = each[0]
+        return only
+    made: Block = _mean(each, [count / sum(counts) for count in counts])
+    return made
+
+
+def _mean(values: Sequence[Any], shares: Sequence[float]) -> Any:
+    """The weighted mean of numbers, of mappings to them, and of what is made of these."""
+    first = values[0]
+    if isinstance(first, Mapping):
+        keys = {key for value in values for key in value}
+        return {key: _mean([value.get(key, 0.0) for value in values], shares) for key in keys}
+    if is_dataclass(first) and not isinstance(first, type):
+        names = [field.name for field in fields(first)]
+        return replace(first, **{n: _mean([getattr(v, n) for v in values], shares) for n in names})
+    if isinstance(first, int | float):
+        return sum(share * value for share, value in zip(shares, values, strict=True))
+    raise TypeError(type(first))
 
 
 def kept_in(program: Program, layer: str) -> Kept:

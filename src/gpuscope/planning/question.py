@@ -20,6 +20,7 @@ from gpuscope.planning.limits import Most, capped, limits_of
 from gpuscope.planning.prices import prices_of, with_prices
 from gpuscope.planning.types import Question
 from gpuscope.planning.writers import WRITERS
+from gpuscope.program.models.parallel.published import published_model
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import find
 from gpuscope.program.models.settings import positive
@@ -127,11 +128,11 @@ def size_of(model: str) -> TransformerSize:
         UnknownNameError: no such model.
         UnsupportedError: it is no decoder of a known kind.
     """
-    found = find(model)
+    found = published_model(model) or find(model)
     if found.size is None:
         raise UnsupportedError(
             Text("There is no ready-made parallel program for {model}.", model=found.name),
-            Text("There is one for decoders: GPT-2, Llama, Mistral, Mixtral, Qwen, Phi, DeepSeek."),
+            Text("There is one for decoders: GPT-2, Llama, Mixtral, Gemma, Qwen, Phi, DeepSeek."),
             Text("Type: gpuscope models"),
         )
     return found.size()

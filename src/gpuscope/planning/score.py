@@ -102,7 +102,7 @@ def score(question: Question, candidates: Sequence[Candidate]) -> Scores:
     estimate_bytes = least_bytes + whole * c["gradient_bytes"] + passes + c["copies"]
 
     all_tokens = question.global_batch * question.seq
-    scores_flops = 6 * size.layers * size.heads * size.head * question.seq  # causal
+    scores_flops = 12 * size.heads * size.head * size.attended(question.seq)
     flops = (6 * size.active_parameters + scores_flops) * all_tokens
     if not size.tied:  # looking a token up is no product
         flops -= 6 * size.vocabulary * size.hidden * all_tokens

@@ -1,14 +1,16 @@
 """What a block costs: recorded once per split, priced on each device for each micro-batch.
 
-One block of the model is recorded for each (tp, cp, ep) with one and with two sequences, or, where
-one sequence takes other operators (under tensor parallelism), with two and with four. Every length
-in a program grows evenly with the sequences, so that programs for 4, 8 or 16 follow from two; the
-kernel models price them. What a candidate adds (replicas, stages, micro-batches) is
-composed of that by `gpuscope.planning.composed`.
+One block of each kind that repeats is recorded for each (tp, cp, ep) with one and with two
+sequences, or, where one sequence takes other operators (under tensor parallelism), with two and
+with four. Every length in a program grows evenly with the sequences, so that programs for 4, 8 or
+16 follow from two; the kernel models price them. What a candidate adds (replicas, stages,
+micro-batches) is composed of that by `gpuscope.planning.composed`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import cast
@@ -18,10 +20,11 @@ from gpuscope.cost.anew import costed_anew
 from gpuscope.cost.registry import Constants
 from gpuscope.document.plain import plain
 from gpuscope.hardware import Cluster, calibration_for, parse_target
-from gpuscope.planning.blocks import Block, block_of, inside, kept_in
+from gpuscope.planning.blocks import Block, block_of, inside, kept_in, mean_of
 from gpuscope.planning.dimensions.registry import Choices, applied
 from gpuscope.planning.types import Candidate, Question
 from gpuscope.program.models.parallel.options import ParallelOptions
+from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.program.world import RankPrograms
@@ -42,7 +45,9 @@ class Tables:
     def __init__(self, question: Question) -> None:
         self.question = question
         experts = question.size.experts
-        self.depth = 1 + (experts.dense_layers if experts else 0)
+        dense = experts.dense_layers if experts else 0
+        self.depth = dense + min(question.size.period, question.size.layers - dense)
+        self.kinds = _kinds(question.size, dense, self.depth)
         self._recorded: dict[object, Program] = {}
         self._priced: dict[object, Block] = {}
 
@@ -102,20 +107,40 @@ class Tables:
         return WorkloadOptions(task="train", seq=self.question.seq, parallel=parallel)
 
     def _price(self, program: Program, cluster: Cluster) -> Block:
-        layer = f"layers.{self.depth - 1}"
         # The board's power limit goes by the whole step: as many blocks as the model has.
-        deep = self.question.size.layers - self.depth + 1
-        ops = tuple(
-            replace(op, repeat=deep) if inside(op, layer) and op.phase != "optimizer" else op
-            for op in _own(program)
-        )
+        ops = tuple(_repeated(op, self.kinds) for op in _own(program))
         constants = calibration_for(cluster.device)
         made = costed_anew(_renumbered(program, ops), cluster.device, constants, cluster)
         held = sum(s.nbytes for s in program.storages if s.category == "parameter") / 4
         overlap = DeviceOverlap.of(cluster.device, constants)
         instruction_s = Constants(constants).value("host.python_instruction_s")
-        block = block_of(made.costed, layer, held, overlap, instruction_s)
-        return replace(block, kept=kept_in(program, layer))
+        blocks = {
+            layer: block_of(made.costed, layer, held, overlap, instruction_s)
+            for layer in self.kinds
+        }
+        return mean_of(
+            (deep, replace(blocks[layer], kept=kept_in(program, layer)))
+            for layer, deep in self.kinds.items()
+        )
+
+
+def _kinds(size: TransformerSize, first: int, depth: int) -> dict[str, int]:
+    """A block of each kind among the recorded ones, by module path: how many the model has.
+
+    Args:
+        size: the model.
+        first: leading blocks left aside.
+        depth: blocks that are recorded.
+    """
+    counts = Counter(size.kind(layer) for layer in range(first, size.layers))
+    last = {size.kind(layer): layer for layer in range(first, depth)}
+    return {f"layers.{layer}": counts[kind] for kind, layer in last.items()}
+
+
+def _repeated(op: Op, kinds: Mapping[str, int]) -> Op:
+    """The operator as often as the model has blocks of its kind."""
+    deep = next((count for layer, count in kinds.items() if inside(op, layer)), 0)
+    return replace(op, repeat=deep) if deep and op.phase != "optimizer" else op
 
 
 def grown(few: tuple[int, Program], more: tuple[int, Program], sequences: int) -> Program | None:

@@ -34,6 +34,8 @@ PLANS = [
     ("gpt", HALF, {}),
     ("latent", SHARED, {}),
     ("squared", SHARED, {}),
+    ("near", {**SHARED, "recompute": "selective"}, {}),
+    ("near", {"cp": 2, "microbatch": 4, "rotation": "heads"}, {}),
     ("mixture", {**HALF, "ep": 2}, {}),
     ("mixture", SHARED, {}),
     ("mixture", {**SHARED, "ep": 2, "recompute": "full"}, {}),

@@ -79,7 +79,8 @@ def test_what_was_assumed_is_said() -> None:
         ("llama-3.1-8b", {"dtype": "fp8"}, {}, UnsupportedError, "fp8"),
         ("bert-base", {}, {}, UnsupportedError, "no ready-made parallel program for bert-base"),
         ("resnet50", {}, {}, UnsupportedError, "no ready-made parallel program for resnet50"),
-        ("gemma-2-2b", {}, {}, UnsupportedError, "with windows, linear"),
+        ("qwen3-next-80b-a3b", {}, {}, UnsupportedError, "with linear"),
+        ("gemma-2-2b", {"seq": 8192}, {"cp": 2}, UnsupportedError, "no ready-made ring"),
         ("llama-3.1-8b", {"attention": "eager"}, {"cp": 2}, InvalidValueError, "fused attention"),
         (
             "llama-3.1-8b",

@@ -1,6 +1,6 @@
 """Decoders small enough to be trained in a test, one of each kind."""
 
-from gpuscope.program.models.parallel.size import Experts, LatentAttention, TransformerSize
+from gpuscope.program.models.parallel.size import Experts, LatentAttention, TransformerSize, Window
 
 LLAMA = TransformerSize(
     layers=2, hidden=32, heads=4, kv_heads=2, head=8, ffn=48, vocabulary=64, context=16
@@ -62,4 +62,27 @@ SQUARED = TransformerSize(
     rope_share=0.5,
 )
 
-KINDS = {"llama": LLAMA, "gpt": GPT, "mixture": MIXTURE, "latent": LATENT, "squared": SQUARED}
+NEAR = TransformerSize(
+    layers=2,
+    hidden=32,
+    heads=4,
+    kv_heads=2,
+    head=8,
+    ffn=64,
+    vocabulary=64,
+    context=16,
+    activation="gelu_tanh",
+    tied=True,
+    head_norm=True,
+    result_norm=True,
+    window=Window(tokens=4),
+)
+
+KINDS = {
+    "llama": LLAMA,
+    "gpt": GPT,
+    "mixture": MIXTURE,
+    "latent": LATENT,
+    "squared": SQUARED,
+    "near": NEAR,
+}

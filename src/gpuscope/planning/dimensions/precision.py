@@ -31,7 +31,7 @@ def _score(weighed: Weighed, value: str, columns: Mapping[str, float]) -> Mappin
     ends = size.vocabulary * size.hidden * (1 if size.tied else 2)
     inside = size.active_parameters - ends
     head = size.vocabulary * size.hidden
-    scores = size.layers * size.heads * size.head * weighed.seq
+    scores = 2 * size.heads * size.head * size.attended(weighed.seq)
     fast, slow = weighed.cluster.device.peak_flops_per_s(_FP8), columns["peak"]
     flops = inside + head + scores
     mixed = flops / (inside / fast + (head + scores) / slow)

@@ -34,6 +34,8 @@ def _refuse(question: Question, candidate: Candidate) -> None:
     what = None
     if size.latent or (size.experts and size.experts.shared_ffn):
         what = "latent attention" if size.latent else "shared experts"
+    elif size.result_norm:
+        what = "norms after attention"
     elif size.experts and ("sp", "off") in candidate.more:
         what = "experts with sp off"
     elif size.positions == "learned" or (size.activation != "silu" and size.gated):
@@ -106,6 +108,10 @@ def megatron(plan: Plan) -> str:
         given.append("--add-qkv-bias")
     if size.head_norm:
         given.append("--qk-layernorm")
+    if size.window:
+        given.append(f"--window-size {size.window.tokens - 1},0")
+        if size.window.every:
+            given.append(f"--window-attn-skip-freq {size.window.every}")
     given += [
         f"--micro-batch-size {split.microbatch} --global-batch-size {split.global_batch}",
         f"--tensor-model-parallel-size {split.tp} --pipeline-model-parallel-size {split.pp}",

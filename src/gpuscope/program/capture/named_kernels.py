@@ -64,6 +64,46 @@ def _attention_backward(kind: str) -> Callable[..., Any]:
     return run
 
 
+def _window(named: Any) -> int:
+    """Keys that a query sees, its own the last; 0 where nothing but `is_causal` limits them."""
+    left, right = named.get("window_size_left"), named.get("window_size_right")
+    return 0 if left is None or left < 0 or right != 0 else int(left) + 1
+
+
+def _flash(named: Any, shapes: Any, only: str) -> Any:
+    """FlashAttention's own operator, whose heads come after the sequence: it knows windows."""
+    if named.get("cum_seq_q") is not None:
+        return shapes
+    window = _window(named)
+    out, logsumexp = torch.ops.gpuscope.attention(
+        *(named[name].transpose(1, 2) for name in ("query", "key", "value")),
+        None,
+        named["dropout_p"],
+        named["is_causal"] or window > 0,
+        named.get("scale"),
+        "flash" + ONLY,
+        window=window,
+    )
+    return (out.transpose(1, 2), logsumexp, *shapes[2:])
+
+
+def _flash_backward(named: Any, shapes: Any, only: str) -> Any:
+    if named.get("cum_seq_q") is not None:
+        return shapes
+    window = _window(named)
+    grads = torch.ops.gpuscope.attention_backward(
+        *(named[name].transpose(1, 2) for name in ("grad_out", "query", "key", "value", "out")),
+        named["logsumexp"],
+        None,
+        named["dropout_p"],
+        named["is_causal"] or window > 0,
+        named.get("scale"),
+        "flash" + ONLY,
+        window=window,
+    )
+    return tuple(grad.transpose(1, 2) for grad in grads)
+
+
 def _rms_norm(named: Any, shapes: Any, only: str) -> Any:
     return torch.ops.gpuscope.rms_norm(named["input"], named["weight"], named["eps"] or 1e-6)
 
@@ -75,6 +115,8 @@ def _rms_norm_backward(named: Any, shapes: Any, only: str) -> Any:
 
 
 _TAKEN: dict[str, Callable[..., Any]] = {
+    "aten::_flash_attention_forward": _flash,
+    "aten::_flash_attention_backward": _flash_backward,
     "aten::_fused_rms_norm": _rms_norm,
     "aten::_fused_rms_norm_backward": _rms_norm_backward,
 }

@@ -8,7 +8,7 @@ results, saved tensors and backward of the CUDA one:
   Saved for backward: q, k, v, out and a float32 logsumexp per query row, as
   `_scaled_dot_product_flash_attention` does. `sequences` lie one after the other in a row and see
   only themselves, as in the kernels for lengths that vary; of different lengths, it is how many
-  equal ones do as much work.
+  equal ones do as much work. A query sees `window` keys at most, its own the last; 0: all.
 * `aten::native_dropout` (fused, with a bool mask) for `dropout` in training, as
   `at::dropout` chooses on CUDA (aten/src/ATen/native/Dropout.cpp, `is_fused_kernel_acceptable`).
 * `gpuscope::rnn(input, hx, weights, ...) -> (out, hn, cn, reserve)`; `gpuscope::rnn_backward`,
@@ -41,12 +41,12 @@ def define() -> None:
     lib = torch.library.Library("gpuscope", "DEF")
     lib.define(
         "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, float dropout_p, bool causal, "
-        "float? scale, str backend, float sequences=1.0) -> (Tensor, Tensor)"
+        "float? scale, str backend, float sequences=1.0, int window=0) -> (Tensor, Tensor)"
     )
     lib.define(
         "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
         "Tensor logsumexp, Tensor? mask, float dropout_p, bool causal, float? scale, "
-        "str backend, bool of_mask=False, float sequences=1.0) -> Tensor[]"
+        "str backend, bool of_mask=False, float sequences=1.0, int window=0) -> Tensor[]"
     )
     lib.define(
         "rnn(Tensor input, Tensor[] hx, Tensor[] weights, str mode, int hidden_size, "
@@ -113,6 +113,7 @@ def _attention_backward_meta(
     backend: str,
     of_mask: bool = False,
     sequences: float = 1.0,
+    window: int = 0,
 ) -> Any:
     # Gradients have the layout of the inputs; a mask's is written whole, expanded or not.
     if _efficient_alone(q):

@@ -214,10 +214,10 @@ def _captured(job: Job, local_size: int, strict: bool) -> dict[int, StageBlocks]
     known: dict[object, StageBlocks] = {}
     out: dict[int, StageBlocks] = {}
     for stage, held in enumerate(cut_layers(job.size.layers, plan.stages, plan.cut)):
-        experts = tuple(job.size.has_experts(layer) for layer in held.layers)
-        key = (held.first, held.last, experts)
+        kinds = tuple(job.size.kind(layer) for layer in held.layers)
+        key = (held.first, held.last, kinds)
         if key not in known:
-            program = _capture_stage(job, stage, experts, world, strict, learnt)
+            program = _capture_stage(job, stage, held.layers, world, strict, learnt)
             program = as_software(program, job.software, plan.reduce_dtype)
             if _sharing(job) != "in_turn":
                 program = gathers_first(program)
@@ -240,15 +240,16 @@ def _sharing(job: Job) -> Sharing:
 
 
 def _capture_stage(
-    job: Job, stage: int, experts: tuple[bool, ...], world: World, strict: bool, learnt: _Learnt
+    job: Job, stage: int, held: range, world: World, strict: bool, learnt: _Learnt
 ) -> Program:
     """One stage, its layers folded where it has many."""
     from gpuscope.program.capture import capture
     from gpuscope.program.fold import capture_folded
 
     build = stage_build(job, stage)
+    experts = [job.size.has_experts(layer) for layer in held]
     dense = experts.index(True) if True in experts else 0
-    if len(experts) <= FEW_LAYERS:
+    if len(held) <= FEW_LAYERS:
         return capture(build, task="train", strict=strict, world=world, observer=learnt)
     try:
         return capture_folded(
@@ -257,7 +258,7 @@ def _capture_stage(
             task="train",
             strict=strict,
             world=world,
-            declared=EqualLayers(len(experts), dense),
+            declared=EqualLayers(len(held), dense, job.size.period),
         )
     except NotFoldableError as reason:
         _log.debug("stage %d is captured whole: %s", stage, reason)

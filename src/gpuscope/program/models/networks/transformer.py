@@ -23,23 +23,28 @@ from gpuscope.program.models.parallel.size import TransformerSize
 
 
 class Block(nn.Module):
-    """Attention and feed-forward (or experts), each normed before and added to its input."""
+    """Attention and feed-forward (or experts), each normed before (and, where the model says so,
+    after) and added to its input."""
 
-    def __init__(self, size: TransformerSize, software: Software, *, experts: bool) -> None:
+    def __init__(self, size: TransformerSize, software: Software, layer: int) -> None:
         super().__init__()
         self.attention_norm = make_norm(size, software)
-        self.attention = make_attention(size, software)
+        self.attention = make_attention(size, software, layer)
+        self.attention_end = make_norm(size, software) if size.result_norm else None
         self.feed_norm = make_norm(size, software)
         self.feed: nn.Module
-        if experts and size.experts is not None:
+        if size.experts is not None and size.has_experts(layer):
             self.feed = MixtureOfExperts(size, software, size.experts)
         else:
             self.feed = FeedForward(size, software)
+        self.feed_end = make_norm(size, software) if size.result_norm else None
 
     def forward(self, x: torch.Tensor, by: Rotation | None) -> torch.Tensor:
         """(sequences, tokens, hidden) -> the same."""
-        x = x + self.attention(self.attention_norm(x), by)
-        out: torch.Tensor = x + self.feed(self.feed_norm(x))
+        mixed = self.attention(self.attention_norm(x), by)
+        x = x + (mixed if self.attention_end is None else self.attention_end(mixed))
+        fed = self.feed(self.feed_norm(x))
+        out: torch.Tensor = x + (fed if self.feed_end is None else self.feed_end(fed))
         return out
 
 
@@ -80,9 +85,7 @@ class Transformer(nn.Module):
         self.positions = None
         if first and size.positions == "learned":
             self.positions = nn.Embedding(size.context, size.hidden)
-        self.layers = nn.ModuleList(
-            Block(size, software, experts=size.has_experts(i)) for i in which
-        )
+        self.layers = nn.ModuleList(Block(size, software, layer) for layer in which)
         self.norm = make_norm(size, software) if last else None
         self.output = nn.Linear(size.hidden, size.vocabulary, bias=False) if last else None
         if size.tied and self.embedding is not None and self.output is not None:

@@ -24,9 +24,11 @@ _ONLY = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
 }
 
+_FUSED = ("flash", *_ONLY)
+
 
 def attend_causally(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, kind: str
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, kind: str, window: int = 0
 ) -> torch.Tensor:
     """softmax(mask(Q K^T) / sqrt(d)) V over (sequences, heads, tokens, d).
 
@@ -36,15 +38,21 @@ def attend_causally(
     Args:
         query, key, value: as above.
         kind: `Software.attention`.
+        window: keys that a query sees at most, its own the last; 0: all before it.
     """
+    window = window if window < key.shape[-2] or head_exchange.shared() else 0
     if head_exchange.shared():
         query, key, value = map(head_exchange.all_tokens, (query, key, value))
-        return head_exchange.all_heads(_attend(query, key, value, kind))
-    return _attend(query, key, value, kind)
+        return head_exchange.all_heads(_attend(query, key, value, kind, window))
+    return _attend(query, key, value, kind, window)
 
 
-def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kind: str) -> torch.Tensor:
-    if kind in ("flash", "flash_only", "efficient", "cudnn"):
+def _attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kind: str, window: int
+) -> torch.Tensor:
+    if window and kind in _FUSED and query.device.type != "cpu":
+        return _attend_near(query, key, value, window)
+    if kind in _FUSED and not window:
         grouped = key.shape[1] != query.shape[1]
         with sdpa_kernel(_ONLY[kind]) if kind in _ONLY else nullcontext():
             return F.scaled_dot_product_attention(
@@ -58,9 +66,24 @@ def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kind: s
     if kind == "fused_softmax":
         return scores.softmax(dim=-1) @ value
     tokens = query.shape[-2]
-    later = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1)
-    weights = scores.masked_fill(later, float("-inf")).float().softmax(dim=-1)
+    hidden = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1)
+    if window:
+        hidden = hidden | torch.ones_like(hidden).tril(-window)
+    weights = scores.masked_fill(hidden, float("-inf")).float().softmax(dim=-1)
     return weights.to(value.dtype) @ value
+
+
+def _attend_near(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: int
+) -> torch.Tensor:
+    """FlashAttention within a window: `scaled_dot_product_attention` has no argument for one."""
+    query, key, value = (t.transpose(1, 2) for t in (query, key, value))
+    tokens = query.shape[1], key.shape[1]
+    out: torch.Tensor = torch.ops.aten._flash_attention_forward(
+        query, key, value, None, None, *tokens, 0.0, True, False,
+        window_size_left=window - 1, window_size_right=0,
+    )[0]  # fmt: skip
+    return out.transpose(1, 2)
 
 
 class GroupedAttention(nn.Module):
@@ -71,8 +94,9 @@ class GroupedAttention(nn.Module):
     out group after group: the queries of a group, its key, its value.
     """
 
-    def __init__(self, size: TransformerSize, software: Software) -> None:
+    def __init__(self, size: TransformerSize, software: Software, window: int = 0) -> None:
         super().__init__()
+        self.window = window
         self.head = size.head
         self.group = size.heads // size.kv_heads
         self.kind = software.attention
@@ -98,7 +122,7 @@ class GroupedAttention(nn.Module):
         query, key, value = (t.transpose(1, 2) for t in (query, key, value))
         if self.rotated and by is not None:
             query, key = self.rotate(query, by), self.rotate(key, by)
-        mixed = attend_causally(query, key, value, kind=self.kind)
+        mixed = attend_causally(query, key, value, kind=self.kind, window=self.window)
         out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -198,8 +222,9 @@ class LatentAttentionBlock(nn.Module):
         return query, key, value
 
 
-def make_attention(size: TransformerSize, software: Software) -> nn.Module:
-    """The model's attention."""
+def make_attention(size: TransformerSize, software: Software, layer: int) -> nn.Module:
+    """The attention of a block."""
     if size.latent is not None:
         return LatentAttentionBlock(size, software, size.latent)
-    return GroupedAttention(size, software)
+    near = size.window is not None and size.is_near(layer)
+    return GroupedAttention(size, software, size.window.tokens if size.window and near else 0)

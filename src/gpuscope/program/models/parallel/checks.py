@@ -177,14 +177,11 @@ def check(size: TransformerSize, tokens: int, plan: Parallelism) -> None:
 
     Raises:
         InvalidValueError: what does not divide, or excludes something else.
-        UnsupportedError: blocks of several kinds of attention, or sparse attention.
+        UnsupportedError: linear or sparse attention, or a window in a ring.
     """
-    mixed = size.window is not None and size.window.every > 1
-    if mixed or size.linear is not None or size.sparse is not None:
+    if size.linear is not None or size.sparse is not None:
         raise UnsupportedError(
-            Text(
-                "There is no ready-made parallel program with windows, linear or sparse attention."
-            ),
+            Text("There is no ready-made parallel program with linear or sparse attention."),
             Text("Such a model can be served (gpuscope serve), not trained here."),
             Text("Write a build() with your own parallelism and type: file.py:build"),
         )
@@ -298,6 +295,13 @@ def _check_context(size: TransformerSize, tokens: int, plan: Parallelism) -> Non
             ),
             Text("Type: --seq {near}", near=near),
         )
+    near = size.window is not None and size.window.tokens < tokens
+    if plan.cp > 1 and near and plan.rotation != "heads":
+        raise UnsupportedError(
+            Text("There is no ready-made ring of attention with windows."),
+            Text("PyTorch's passes every key by every query."),
+            Text("Let context parallel ranks share the heads: rotation=\"heads\""),
+        )  # fmt: skip
     heads = size.heads if size.latent else size.kv_heads
     if plan.rotation == "heads" and heads % (plan.cp * plan.tp):
         raise InvalidValueError(

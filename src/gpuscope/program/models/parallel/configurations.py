@@ -249,6 +249,7 @@ _READERS: Mapping[str, Callable[[Values], TransformerSize]] = {
     "glm_moe_dsa": partial(_sparse, heads=32),
     "gpt_oss": _gpt_oss,
     "gemma2": partial(_gemma, every=2),
+    "gemma3": partial(_gemma, every=6),
     "gemma3_text": partial(_gemma, every=6),
     "minimax_m2": _minimax_m2,
     "qwen3_next": _qwen3_next,

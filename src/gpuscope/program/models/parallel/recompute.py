@@ -21,6 +21,7 @@ _KEPT = (
     "aten::_grouped_mm",
     "aten::_scaled_mm",
     "aten::linear",
+    "aten::_flash_attention_forward",
     "aten::_scaled_dot_product_flash_attention",
     "aten::_scaled_dot_product_efficient_attention",
     "aten::_scaled_dot_product_cudnn_attention",

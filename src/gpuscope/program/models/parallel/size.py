@@ -246,6 +246,25 @@ class TransformerSize:
         return (layer + 1) % every != 0 if every else True
 
     @property
+    def period(self) -> int:
+        """Blocks after which their kinds repeat, the leading ones without experts left aside."""
+        return max(1, self.window.every) if self.window else 1
+
+    def kind(self, layer: int) -> tuple[bool, ...]:
+        """What tells a block from others: equal kinds are equal blocks."""
+        return self.has_experts(layer), self.window is not None and self.is_near(layer)
+
+    def attended(self, tokens: int) -> float:
+        """Keys that a query sees in all blocks together, in the mean over a causal sequence.
+
+        Half of the sequence; of a window w all but the half of w / tokens that its first queries
+        lack.
+        """
+        near = min(self.window.tokens, tokens) if self.window else 0
+        few = sum(self.is_near(layer) for layer in range(self.layers)) if near else 0
+        return (self.layers - few) * tokens / 2 + few * near * (1 - near / (2 * tokens))
+
+    @property
     def parameters(self) -> int:
         """Parameters of the whole model, the tied embedding once."""
         ends = self.vocabulary * self.hidden * (1 if self.tied else 2) + self._norm_parameters

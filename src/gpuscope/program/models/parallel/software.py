@@ -1,6 +1,6 @@
 """What Megatron-LM and Transformer Engine make of a captured step that PyTorch's own code does not.
 
-Six habits, each a fact of the software's documentation or code, each a change of the captured
+Seven habits, each a fact of the software's documentation or code, each a change of the captured
 program that leaves its operators where they are:
 
 - Tokens in the first dimension (Korthikanti et al. 2022): what tensor parallel ranks gather or
@@ -18,6 +18,9 @@ program that leaves its operators where they are:
 - The experts' activation and the cast of its result are part of the grouped product before it, and
   in the backward pass so are the activation's gradient and its cast
   (`NVTE_CUTEDSL_FUSED_GROUPED_MLP`, `use_transformer_engine_op_fuser`).
+
+- Attention within a window is cuDNN's where all attention is (Transformer Engine's fused attention
+  takes a window; PyTorch has one for FlashAttention alone).
 
 - A block's forward pass, and its backward pass, are each replayed as a CUDA graph
   (`enable_cuda_graph`, `external_cuda_graph`): the host issues one call for it.
@@ -40,7 +43,7 @@ from gpuscope.program.models.parallel.exchange import (
     send_once,
 )
 from gpuscope.program.models.parallel.options import Software
-from gpuscope.program.models.parallel.xla import as_compiled
+from gpuscope.program.models.parallel.xla import ATTENTION, as_compiled
 from gpuscope.program.types import ADDED_TO, Op, Program
 
 __all__ = ["OVERLAPPED", "as_software"]
@@ -76,14 +79,16 @@ def as_software(program: Program, software: Software, kept_in: str = "float32") 
         program: a rank's step, or a pipeline stage's with its marks. Groups are known by their
             labels; "tp" are the tensor parallel ranks.
         software: `tokens_first`, `tp_overlap`, `fused_accumulation`, `cast_once`, `send_once`,
-            `exchange_overlap`, `kept`, `sums_beside`, `attention_rows`, `fused_experts` and
-            `graphs` are read.
+            `exchange_overlap`, `kept`, `sums_beside`, `attention_rows`, `fused_experts`,
+            `attention` and `graphs` are read.
         kept_in: dtype that gradients are added up in.
     """
     if software.cast_once:
         program = cast_once(program)
     ops = list(program.ops)
     as_compiled(ops, software)
+    if software.attention == "cudnn":
+        _same_attention(ops)
     if software.fused_experts:
         _fuse_experts(ops)
     if software.fused_accumulation:
@@ -101,6 +106,13 @@ def as_software(program: Program, software: Software, kept_in: str = "float32") 
     if software.graphs:
         _graph_blocks(ops)
     return replace(program, ops=tuple(ops))
+
+
+def _same_attention(ops: list[Op]) -> None:
+    """Attention within a window by the kernels that all other attention has."""
+    for index, op in enumerate(ops):
+        if op.name in ATTENTION and op.args.get("window"):
+            ops[index] = replace(op, args={**op.args, "backend": "cudnn"})
 
 
 def _graph_blocks(ops: list[Op]) -> None:

@@ -91,6 +91,9 @@ def _block_plan(block: Any, between: Any, sequence: bool) -> Plan:
     plan: Plan = {"attention": _gathered(between, 2, local=latent)}
     if sequence:
         plan |= {"attention_norm": SequenceParallel(), "feed_norm": SequenceParallel()}
+        if block.attention_end is not None:
+            after = SequenceParallel(use_local_output=True)  # it is added to what is local
+            plan |= {"attention_end": after, "feed_end": after}
     plan |= {f"attention.{name}": style for name, style in _attention(block, between).items()}
     feed = block.feed
     if isinstance(feed, MixtureOfExperts):

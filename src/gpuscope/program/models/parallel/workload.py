@@ -51,9 +51,10 @@ class Prepared:
 
     @property
     def equal_layers(self) -> EqualLayers:
-        """Which blocks are equal: all but the leading ones without experts."""
+        """Which blocks repeat: all but the leading ones without experts."""
         size = self.job.size
-        return EqualLayers(size.layers, size.experts.dense_layers if size.experts else 0)
+        dense = size.experts.dense_layers if size.experts else 0
+        return EqualLayers(size.layers, dense, size.period)
 
     @staticmethod
     def _of(job: Job) -> Step:
@@ -149,7 +150,7 @@ def _size(model: Model, settings: Settings, tp: int) -> tuple[TransformerSize, t
     if model.size is None:
         raise UnsupportedError(
             Text("There is no ready-made parallel program for {model}.", model=model.name),
-            Text("There is one for decoders: GPT-2, Llama, Mistral, Mixtral, Qwen, Phi, DeepSeek."),
+            Text("There is one for decoders: GPT-2, Llama, Mixtral, Gemma, Qwen, Phi, DeepSeek."),
             Text("Write a build() with your own parallelism and type: file.py:build"),
         )
     size = model.size()

@@ -8,7 +8,8 @@ Habits, each a choice that MaxText's configuration files print:
 - Gradients are summed over ranks when a block is done, and what comes next waits, unless flags move
   the sums beside it (docs/guides/optimization/benchmark_and_performance.md, "Communication
   overlaps").
-- Attention's blocks have a size that the user gives (`sa_block_q` and its kin).
+- Attention's blocks have a size that the user gives (`sa_block_q` and its kin), and its kernel
+  skips what a window hides (`LocalMask` of splash attention).
 
 That elementwise steps are fused is `Software.compile`.
 """
@@ -21,12 +22,12 @@ from dataclasses import replace
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.types import Op
 
-__all__ = ["CORE_ROWS", "as_compiled"]
+__all__ = ["ATTENTION", "CORE_ROWS", "as_compiled"]
 
 CORE_ROWS = "core_rows"
 """Argument of attention: rows of a step on a device of few large cores."""
 
-_ATTENTION = frozenset({"gpuscope::attention", "gpuscope::attention_backward"})
+ATTENTION = frozenset({"gpuscope::attention", "gpuscope::attention_backward"})
 _KEPT = frozenset({"aten::mm", "aten::addmm", "aten::linear", "gpuscope::attention"})
 _SUMS = frozenset({"c10d::_reduce_scatter_base_", "c10d::allreduce_"})
 """As FSDP2 and DDP call them."""
@@ -45,8 +46,8 @@ def as_compiled(ops: list[Op], software: Software) -> None:
         _sum_in_line(ops)
     if software.attention_rows:
         for index, op in enumerate(ops):
-            if op.name in _ATTENTION:
-                args = {**op.args, CORE_ROWS: software.attention_rows}
+            if op.name in ATTENTION:  # one kernel, with windows too
+                args = {**op.args, CORE_ROWS: software.attention_rows, "backend": "flash"}
                 ops[index] = replace(op, args=args)
 
 
