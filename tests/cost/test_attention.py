@@ -39,6 +39,7 @@ def forward(
     hot=False,
     settings=None,
     window=0,
+    to_end=False,
     **shape,
 ) -> tuple[Kernel, ...]:
     q, k, v = qkv(**shape)
@@ -54,6 +55,7 @@ def forward(
         dropout_p=dropout_p,
         backend=backend,
         window=window,
+        to_end=to_end,
     )
 
 
@@ -120,6 +122,54 @@ class TestFlops:
     def test_leading_dimensions_multiply(self) -> None:
         three = TensorSpec((8, 512, 64), (512 * 64, 64, 1), "bfloat16")
         assert attention_flops(three, three, three, False) == 4 * 8 * 512 * 512 * 64
+
+
+class TestAMaskThatEndsAtTheLastKey:
+    """The later pieces of a long text: what came before is seen by all, the piece's own by half."""
+
+    def test_pairs_are_those_before_and_a_triangle(self) -> None:
+        pairs = 512 * 1536 + 512 * 513 / 2
+        q, k, v = qkv(sq=512, sk=2048)
+        assert attention_flops(q, k, v, True, ahead=1536) == 4 * 8 * pairs * 64
+
+    def test_a_window_leaves_of_them_the_last(self) -> None:
+        q, k, v = qkv(sq=512, sk=2048)
+        assert attention_flops(q, k, v, True, 1.0, 256, 1536) == 4 * 8 * 512 * 256 * 64
+        # Query tiles of 128 begin at 1,536: 255 keys before the first take two tiles more.
+        _, walked, total = unit_load(1, 512, 2048, True, 128, 128, 132, window=256, ahead=1536)
+        assert (walked, total) == (3, 12)
+        _, _, by_key = unit_load(
+            1, 512, 2048, True, 128, 128, 132, by_key=True, window=256, ahead=1536
+        )
+        # Of 16 key tiles the first 10 are seen by none (a step at least), then 1, 2, 3, 3, 2, 1.
+        assert by_key == 10 + 1 + 2 + 3 + 3 + 2 + 1
+
+    def test_pieces_compute_what_the_whole_does(self) -> None:
+        q, k, v = qkv(sq=2048)
+        whole = attention_flops(q, k, v, True)
+        pieces = (qkv(sq=512, sk=512 * (n + 1)) for n in range(4))
+        assert sum(
+            attention_flops(*piece, True, ahead=512 * n) for n, piece in enumerate(pieces)
+        ) == pytest.approx(whole)
+
+    def test_blocks_of_queries_walk_what_is_before_them_too(self) -> None:
+        # Four query tiles walk 12 key tiles and 1, 2, 3 or 4 of their own.
+        _, walked, total = unit_load(1, 512, 2048, True, 128, 128, 132, ahead=1536)
+        assert (walked, total) == (16, 4 * 12 + 10)
+
+    def test_blocks_of_keys_before_are_walked_by_all_queries(self) -> None:
+        _, walked, total = unit_load(1, 512, 2048, True, 128, 128, 132, by_key=True, ahead=1536)
+        assert (walked, total) == (4, 12 * 4 + 10)
+
+    def test_it_takes_longer_than_the_other_corner_and_less_than_no_mask(self) -> None:
+        args = {"heads": 32, "sq": 2048, "sk": 8192, "backend": "flash_only", "on": "h200"}
+        late = seconds(forward(causal=True, to_end=True, **args))
+        assert seconds(forward(causal=True, **args)) < late < seconds(forward(**args))
+
+    def test_no_other_kernel_stands_in(self) -> None:
+        args = {"sq": 2048, "sk": 8192, "causal": True, "backend": "flash", "on": "h200"}
+        assert "flash" in main(forward(to_end=True, **args)).name
+        assert "cudnn" in main(forward(**args)).name
 
 
 class TestSequencesInARow:

@@ -250,3 +250,35 @@ def test_flash_attention_s_own_operator_knows_a_window(left, right, window, caus
     for op in (forward, backward):
         assert (op.args.get("window", 0), op.args["causal"]) == (window, causal)
         assert op.args["backend"] == "flash_only"
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_bias_of_the_lower_right_corner_is_flash_attention_s_own(trained) -> None:
+    """Two of ten keys come before the first query's own: no mask is made, nothing stands in."""
+    from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+
+    def build(bias):
+        q, k = (
+            torch.randn(2, 4, n, 16, device="cuda", dtype=torch.bfloat16, requires_grad=trained)
+            for n in (8, 10)
+        )
+
+        def step():
+            q.grad = k.grad = None
+            out = F.scaled_dot_product_attention(q, k, k, bias(8, 10))
+            if trained:
+                out.sum().backward()
+
+        return step
+
+    program = of(lambda: build(causal_lower_right))
+    expected = ["attention", "sum", "ones_like", "attention_backward", "add"]
+    assert work(program) == expected[: len(expected) if trained else 1]
+    for op in (op for op in program.ops if "attention" in op.name):
+        assert (op.args["causal"], op.args["to_end"], op.args["backend"]) == (True, True, "flash")
+        assert len(op.inputs) == (6 if op.name.endswith("backward") else 3)
+
+    upper = one(of(lambda: build(causal_upper_left)), "attention")
+    assert upper.args["causal"]
+    assert not upper.args.get("to_end")
+    assert upper.args["backend"] == "efficient"  # FlashAttention's mask would end at the last key

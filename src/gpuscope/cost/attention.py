@@ -68,22 +68,31 @@ def attention_flops(
     causal: bool,
     sequences: float = 1.0,
     window: int = 0,
+    ahead: int = 0,
 ) -> float:
     """FLOPs of one forward pass: scores and weighted sum, 2 per multiply-add.
 
     Shapes: q [B, H, Sq, D], k [B, Hkv, Sk, D], v [B, Hkv, Sk, Dv]. Of `sequences` that lie in
     each row one after the other each sees only itself; of a causal `window` a query sees so many
-    keys at most.
+    keys at most. `ahead` of the keys come before the first query's own.
     """
     batch, heads, sq, d = _dims(q)
     sk, dv = k.shape[-2], v.shape[-1]
-    return 2.0 * batch * heads * _pairs(sq, sk, causal, sequences, window) * (d + dv)
+    return 2.0 * batch * heads * _pairs(sq, sk, causal, sequences, window, ahead) * (d + dv)
 
 
 def _reach(work: Work) -> int:
     """Keys that a query sees at most, its own the last; 0 without a window."""
     found = work.op.args.get("window")
     return found if isinstance(found, int) else 0
+
+
+def _ahead(work: Work) -> int:
+    """Keys before the first query's own: the causal mask's corner is the last query and key."""
+    if not (work.op.args.get("causal") and work.op.args.get("to_end")):
+        return 0
+    q, k = _queries_and_keys(work)
+    return max(0, k.shape[-2] - q.shape[-2])
 
 
 def _sequences(work: Work) -> float:
@@ -97,8 +106,13 @@ def _dims(q: TensorSpec) -> tuple[int, int, int, int]:
     return math.prod(shape[:-3]), shape[-3], shape[-2], shape[-1]
 
 
-def _pairs(sq: int, sk: int, causal: bool, sequences: float = 1.0, window: int = 0) -> float:
+def _pairs(
+    sq: int, sk: int, causal: bool, sequences: float = 1.0, window: int = 0, ahead: int = 0
+) -> float:
     """Query-key pairs that are computed in a row."""
+    if ahead:  # the last rows of a square
+        whole, before = (_pairs(n, n, causal, sequences, window) for n in (sk, ahead))
+        return whole - before
     if not causal or sq == 1:
         keys = sk / sequences
         return float(sq) * (min(keys, window) if window else keys)
@@ -135,6 +149,7 @@ def unit_load(
     *,
     by_key: bool = False,
     window: int = 0,
+    ahead: float = 0.0,
 ) -> tuple[float, float, float]:
     """What the busiest multiprocessor does.
 
@@ -142,6 +157,7 @@ def unit_load(
         heads: batch times query heads.
         by_key: blocks own key rows and walk the queries (backward).
         window: keys that a query sees at most; 0: all.
+        ahead: keys before the first query's own, where it is causal.
 
     Returns:
         (tiles it owns, steps it walks, steps of the whole grid).
@@ -153,13 +169,18 @@ def unit_load(
         total, longest = float(rows * steps), float(steps)
     else:
         each = [
-            min(steps, math.ceil(min((i + 1) * tile_own, own) / tile_walk))
+            min(steps, math.ceil((min((i + 1) * tile_own, own) + ahead) / tile_walk))
             if not by_key
-            else max(1, steps - (i * tile_own) // tile_walk)
+            else max(1, steps - int(max(0.0, i * tile_own - ahead) // tile_walk))
             for i in range(rows)
         ]
         if window:
-            near = [_near(i, own, walk, tile_own, tile_walk, window, by_key) for i in range(rows)]
+            shift = -ahead if by_key else ahead
+            blocks = ((i * tile_own, min((i + 1) * tile_own, own)) for i in range(rows))
+            near = [
+                _near(first + shift, end + shift, walk, tile_walk, window, by_key)
+                for first, end in blocks
+            ]
             each = [min(pair) for pair in zip(each, near, strict=True)]
         total, longest = float(sum(each)), float(max(each))
     tiles = heads * rows
@@ -172,16 +193,16 @@ def unit_load(
     return float(per_unit), walked, total * heads
 
 
-def _near(
-    number: int, own: float, walk: float, tile_own: int, tile_walk: int, window: int, by_key: bool
-) -> int:
-    """Steps of a block within a causal window: from the tile of the first pair to the last's."""
-    first, end = number * tile_own, min((number + 1) * tile_own, own)
+def _near(first: float, end: float, walk: float, tile_walk: int, window: int, by_key: bool) -> int:
+    """Steps of a block within a causal window: from the tile of the first pair to the last's.
+
+    Its own rows are `first` to `end`, counted as those that it walks are.
+    """
     if by_key:  # the last key of the tile is seen by window - 1 queries more
-        start, stop = first, min(end + window - 1, walk)
+        start, stop = max(0.0, first), min(end + window - 1, walk)
     else:
-        start, stop = max(0, first - window + 1), min(end, walk)
-    return max(1, math.ceil(stop / tile_walk) - start // tile_walk)
+        start, stop = max(0.0, first - window + 1), min(end, walk)
+    return max(1, math.ceil(stop / tile_walk) - int(start // tile_walk))
 
 
 def _rate(work: Work, dtype: str) -> tuple[float, str]:
@@ -217,7 +238,8 @@ def implementation(work: Work, head_dim: int) -> str:
     if head_dim > _WIDEST:
         return "efficient"
     preferred = work.device.compute_capability in ((9, 0), (10, 0))
-    if half and head_dim % 8 == 0 and not only and (preferred or asked == "cudnn"):
+    alone = only or _ahead(work)  # no other kernel is asked for with such a mask
+    if half and head_dim % 8 == 0 and not alone and (preferred or asked == "cudnn"):
         return "cudnn"
     return "flash" if asked == "flash" and half else "efficient"
 
@@ -319,6 +341,7 @@ def _main_kernel(
     batch, heads, rows, d = _dims(q)
     sequences, causal = _sequences(work), bool(work.op.args.get("causal"))
     heads_in_all, sq, sk = batch * heads * sequences, rows / sequences, k.shape[-2] / sequences
+    ahead = _ahead(work) / sequences
     backward = direction == "backward"
     drop = float(work.op.args.get("dropout_p") or 0.0) > 0  # type: ignore[arg-type]
     rates = _rates(work, backend, direction, d, drop)
@@ -334,7 +357,7 @@ def _main_kernel(
         rates = replace(rates, efficiency=filled, score_s=rates.score_s * _core_share(work))
     own, walked, total = unit_load(
         heads_in_all, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key,
-        window=_reach(work),
+        window=_reach(work), ahead=ahead,
     )  # fmt: skip
     width = _width(d, backend)
     if work.device.warp_size is None and work.units > _FEW_CORES:
@@ -414,7 +437,7 @@ def attention(work: Work) -> tuple[Kernel, ...]:
     _, _, sq, d = _dims(q)
     backend = implementation(work, d)
     causal = bool(work.op.args.get("causal"))
-    useful = attention_flops(q, k, v, causal, _sequences(work), _reach(work))
+    useful = attention_flops(q, k, v, causal, _sequences(work), _reach(work), _ahead(work))
     out = work.op.outputs[0]
     read = float(sum(t.touched_bytes for t in work.inputs))
     written = float(sum(t.nbytes for t in work.op.outputs))
@@ -511,7 +534,8 @@ def attention_backward(work: Work) -> tuple[Kernel, ...]:
     batch, heads, sq, d = _dims(q)
     backend = implementation(work, d)
     causal = bool(work.op.args.get("causal"))
-    pairs = _pairs(sq, k.shape[-2], causal, _sequences(work), _reach(work)) * batch * heads
+    seen = causal, _sequences(work), _reach(work), _ahead(work)
+    pairs = _pairs(sq, k.shape[-2], *seen) * batch * heads
     useful = 2.0 * pairs * (3 * d + 2 * v.shape[-1])
     accumulate = float(q.numel * 4)
     inputs = float(sum(t.touched_bytes for t in (q, k, v, grad)))

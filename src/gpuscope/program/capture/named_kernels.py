@@ -23,6 +23,15 @@ from gpuscope.program.capture.storages import held
 _ATTENTION = "aten::_scaled_dot_product_{}_attention"
 
 
+def _to_end(kind: str, named: Any) -> bool:
+    """FlashAttention's causal mask ends at the last key, which is told apart where keys are more.
+
+    Its README, 2.1; torch/nn/attention/bias.py calls it so for `causal_lower_right`.
+    """
+    longer = named["key"].shape[-2] != named["query"].shape[-2]
+    return kind == "flash" and bool(named.get("is_causal")) and longer
+
+
 def _attention(kind: str) -> Callable[..., Any]:
     def run(named: Any, shapes: Any, only: str) -> Any:
         out, logsumexp = torch.ops.gpuscope.attention(
@@ -34,6 +43,7 @@ def _attention(kind: str) -> Callable[..., Any]:
             named.get("is_causal", False),
             named.get("scale"),
             kind + only,
+            to_end=_to_end(kind, named),
         )
         made = list(shapes)
         made[0] = out
@@ -58,6 +68,7 @@ def _attention_backward(kind: str) -> Callable[..., Any]:
             named.get("is_causal", False),
             named.get("scale"),
             kind + only,
+            to_end=_to_end(kind, named),
         )
         return (*grads, *shapes[len(grads) :])
 
@@ -83,6 +94,7 @@ def _flash(named: Any, shapes: Any, only: str) -> Any:
         named.get("scale"),
         "flash" + ONLY,
         window=window,
+        to_end=named["key"].shape[1] != named["query"].shape[1],
     )
     return (out.transpose(1, 2), logsumexp, *shapes[2:])
 
@@ -100,6 +112,7 @@ def _flash_backward(named: Any, shapes: Any, only: str) -> Any:
         named.get("scale"),
         "flash" + ONLY,
         window=window,
+        to_end=named["key"].shape[1] != named["query"].shape[1],
     )
     return tuple(grad.transpose(1, 2) for grad in grads)
 
@@ -161,7 +174,7 @@ def _scaled_dot_product_attention(
         return torch.ops.aten.scaled_dot_product_attention.default.decompose(
             q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
-    kind = choose_backend(held(q), held(k), attn_mask, dropout_p)
+    kind = choose_backend(held(q), held(k), attn_mask, dropout_p, is_causal)
     if kind == "flash":
         return torch.ops.aten._scaled_dot_product_flash_attention(
             q, k, v, dropout_p, is_causal, False, scale=scale

@@ -9,6 +9,7 @@ results, saved tensors and backward of the CUDA one:
   `_scaled_dot_product_flash_attention` does. `sequences` lie one after the other in a row and see
   only themselves, as in the kernels for lengths that vary; of different lengths, it is how many
   equal ones do as much work. A query sees `window` keys at most, its own the last; 0: all.
+  `to_end`: the causal mask's corner is the last query and the last key, not the first two.
 * `aten::native_dropout` (fused, with a bool mask) for `dropout` in training, as
   `at::dropout` chooses on CUDA (aten/src/ATen/native/Dropout.cpp, `is_fused_kernel_acceptable`).
 * `gpuscope::rnn(input, hx, weights, ...) -> (out, hn, cn, reserve)`; `gpuscope::rnn_backward`,
@@ -41,12 +42,14 @@ def define() -> None:
     lib = torch.library.Library("gpuscope", "DEF")
     lib.define(
         "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, float dropout_p, bool causal, "
-        "float? scale, str backend, float sequences=1.0, int window=0) -> (Tensor, Tensor)"
+        "float? scale, str backend, float sequences=1.0, int window=0, bool to_end=False) "
+        "-> (Tensor, Tensor)"
     )
     lib.define(
         "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
         "Tensor logsumexp, Tensor? mask, float dropout_p, bool causal, float? scale, "
-        "str backend, bool of_mask=False, float sequences=1.0, int window=0) -> Tensor[]"
+        "str backend, bool of_mask=False, float sequences=1.0, int window=0, "
+        "bool to_end=False) -> Tensor[]"
     )
     lib.define(
         "rnn(Tensor input, Tensor[] hx, Tensor[] weights, str mode, int hidden_size, "
@@ -114,6 +117,7 @@ def _attention_backward_meta(
     of_mask: bool = False,
     sequences: float = 1.0,
     window: int = 0,
+    to_end: bool = False,
 ) -> Any:
     # Gradients have the layout of the inputs; a mask's is written whole, expanded or not.
     if _efficient_alone(q):
@@ -245,24 +249,28 @@ ONLY = "_only"
 """After the name of an attention implementation for which cuDNN must not stand in."""
 
 
-def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float) -> str:
+def choose_backend(
+    q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float, causal: bool = False
+) -> str:
     """Name the attention implementation that PyTorch would choose on CUDA.
 
-    Follows aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash for half precision
-    without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled,
-    when the dtype is float64, or when the mask's keys do not lie side by side (T5's relative
-    positions: heads last). A mask that wants a gradient leaves the memory-efficient kernel alone
-    (validation/recordings/h200/micro/attention_masks.jsonl.gz), and so does one of other than two
-    or four dimensions (sdp_utils_cpp.h, `check_attn_mask_shape`; fresh/sloped-distances.csv.gz in
-    those recordings). cuDNN's kernels stand in for flash
-    and memory-efficient where the device prefers them: that is decided when a program is costed. A
-    mask beside shared key heads leaves only cuDNN (seen on an H200); devices that do not prefer
-    it would take the math path there, which is then costed as memory-efficient attention.
+    Follows aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash for half precision without a
+    mask and head_dim <= 256, as many queries as keys where it is causal
+    (`check_flash_causal_non_square_seqlens`), memory-efficient otherwise, math when neither is
+    enabled, when the dtype is float64, or when the mask's keys do not lie side by side (T5's
+    relative positions: heads last). A mask that wants a gradient leaves the memory-efficient kernel
+    alone (validation/recordings/h200/micro/attention_masks.jsonl.gz), and so does one of other than
+    two or four dimensions (sdp_utils_cpp.h, `check_attn_mask_shape`; fresh/sloped-distances.csv.gz
+    in those recordings). cuDNN's kernels stand in for flash and memory-efficient where the device
+    prefers them: that is decided when a program is costed. A mask beside shared key heads leaves
+    only cuDNN (seen on an H200); devices that do not prefer it would take the math path there,
+    which is then costed as memory-efficient attention.
     """
     if mask is not None and _apart_along_keys(mask):
         return "math"
     half = q.dtype in (torch.float16, torch.bfloat16)
     flash = torch.backends.cuda.flash_sdp_enabled()
+    flash = flash and not (causal and q.shape[-2] != k.shape[-2])
     efficient = torch.backends.cuda.mem_efficient_sdp_enabled()
     if flash and half and mask is None and q.shape[-1] <= 256:
         return "flash"
@@ -407,7 +415,7 @@ def attention(
     if torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
         q, k, v = (t.to(dtype) if t.is_floating_point() else t for t in (q, k, v))
-    backend = choose_backend(q, k, attn_mask, dropout_p)
+    backend = choose_backend(q, k, attn_mask, dropout_p, is_causal)
     if backend == "math" or q.dim() != 4:
         return _math_attention(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if attn_mask is not None and attn_mask.dtype is torch.bool:

@@ -111,6 +111,19 @@ def _causal_bias(cls: type, *args: Any) -> Any:
         return torch.Tensor.__new__(cls)
 
 
+def _flash_takes(params: Any, debug: bool = False) -> bool:
+    """Whether FlashAttention takes a causal bias on CUDA: `can_use_flash_attention` knows no fakes.
+
+    aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: half precision, one width of at most 256,
+    equal heads unless groups are asked for.
+    """
+    q, k, v = params.query, params.key, params.value
+    heads = params.enable_gqa or q.shape[1] == k.shape[1]
+    one_width = q.shape[-1] == k.shape[-1] == v.shape[-1] <= 256
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    return torch.backends.cuda.flash_sdp_enabled() and q.dim() == 4 and heads and one_width and half
+
+
 def _parameter(cls: type, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
     made: Any = torch.nn.Parameter(torch.empty(0, device=device, dtype=dtype), requires_grad)
     made.__class__ = _LazyParameter
@@ -163,10 +176,11 @@ def install(patch: Patches, recorder: Any) -> None:
     patch.set(torch.Tensor, "as_subclass", _as_subclass)
 
     def biases() -> None:
-        kind = sys.modules["torch.nn.attention.bias"].CausalBias
-        patch.everywhere(
-            kind, "__new__", staticmethod(by_thread(_causal_bias, torch.Tensor.__new__))
-        )
+        module = sys.modules["torch.nn.attention.bias"]
+        made = by_thread(_causal_bias, torch.Tensor.__new__)
+        patch.everywhere(module.CausalBias, "__new__", staticmethod(made))
+        name = "can_use_flash_attention"
+        patch.set(module, name, by_thread(_flash_takes, getattr(module, name)))
 
     patch.on_undo(when_imported("torch.nn.attention.bias", biases))
     patch.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(_make_wrapper))

@@ -52,6 +52,8 @@ def _options(call: Call, schema: _Schema) -> dict[str, object] | None:
         "backend": schema.backend,
         "implementation": schema.backend,
         "dropout_p": float(dropout) if isinstance(dropout, (int, float)) else 0.0,
+        # FlashAttention's lower triangle ends at the last key, also where keys are more.
+        "to_end": bool(causal) and schema.backend == "flash",
     }
 
 
