@@ -129,7 +129,7 @@ def _parts(
         return _weight_gradient(work, shape, way, out, memory_s, cycle_s, clock_s)
     form = _form(work, _name(work.op, shape, which, way, first))
     results = float(out.numel)
-    taps = _taps(work.op, shape, which)
+    taps = taps_inside(work.op, shape, which)
     rest_s, compute_s = seconds(form, results, taps, memory_s, cycle_s, clock_s)
     return form.floor_s, rest_s, compute_s
 
@@ -168,7 +168,7 @@ def _weight_gradient(
         return form.floor_s, rest_s + summed, rest_s
     direct = (0.0, 0.0)
     if way == "nhwc":
-        within = _taps(work.op, shape, "weight_gradient")
+        within = taps_inside(work.op, shape, "weight_gradient")
         direct = direct_gradient_s(work, shape, within, out.itemsize, True)
         if shape.channels_in * out.itemsize % _ROW_BYTES or shape.taps > _TILING_TAPS:
             return direct[0], max(direct[1], memory_s), direct[1]
@@ -205,7 +205,7 @@ def _name(op: Op, shape: ConvShape, which: Pass, way: str, first: TensorSpec) ->
     return f"nhwc.{which}.{own}{strided}.{'half' if first.itemsize <= 2 else 'single'}"
 
 
-def _taps(op: Op, shape: ConvShape, which: Pass) -> float:
+def taps_inside(op: Op, shape: ConvShape, which: Pass) -> float:
     """Taps of a result: those inside the image; a strided gradient asks all of them."""
     if which == "data_gradient" and shape.strides > 1:
         return float(shape.taps)

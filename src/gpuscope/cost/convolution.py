@@ -13,10 +13,12 @@ from collections.abc import Sequence
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
 from gpuscope.cost.conv_convert import conversions, conversions_s
-from gpuscope.cost.conv_depthwise import by_cudnn, depthwise
+from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, taps_inside
 from gpuscope.cost.conv_direct import direct_gradient
+from gpuscope.cost.conv_direct_results import direct_result
 from gpuscope.cost.conv_engine import engine_gradient
-from gpuscope.cost.conv_groups import alone, one_by_one, part
+from gpuscope.cost.conv_group_lanes import lanes
+from gpuscope.cost.conv_groups import alone, is_long, one_by_one, part
 from gpuscope.cost.conv_layout import made_dense
 from gpuscope.cost.conv_packed import width
 from gpuscope.cost.conv_padding import padding, spread_groups
@@ -95,15 +97,26 @@ def _pass(
             return [kernel]
         before, after = conversions(work, first, second, out)
         return [*before, kernel, *after]
-    if one_by_one(work, shape, which, compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)):
+    dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
+    if one_by_one(work, shape, which, dtype):
         kernels = _each_group(work, shape, which, first, second, out)
     else:
         kernels = _as_product(work, shape, which, first, second, out)
+    specs = first.spec, second.spec, out
+    if which != "weight_gradient" and _may_be_direct(work, shape, dtype):
+        inside = taps_inside(work.op, shape, which)
+        return min(kernels, [direct_result(work, shape, which, inside, specs)], key=_total_s)
     direct = (not shape.channels_last or shape.groups > 1) and len(out.shape) < 5
     if which == "weight_gradient" and direct and work.device.vendor == "NVIDIA":
-        kernel = direct_gradient(work, shape, (first.spec, second.spec, out))
+        kernel = direct_gradient(work, shape, specs)
         return min(kernels, [kernel], key=_total_s)
     return kernels
+
+
+def _may_be_direct(work: Work, shape: ConvShape, dtype: str) -> bool:
+    """Whether groups may take cuDNN's direct kernel: float32 does where that is quicker."""
+    grouped = shape.groups > 1 and work.device.vendor == "NVIDIA"
+    return grouped and dtype == "float32" and not is_long(work, dtype)
 
 
 def _each_group(
@@ -115,7 +128,11 @@ def _each_group(
         part(t, shape.groups, of)
         for t, of in zip((first.spec, second.spec, out), filters, strict=True)
     )
-    each = _as_product(work, alone(shape), which, Operand(a, first.hot), Operand(b, second.hot), c)
+    one = alone(shape)
+    dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
+    if dtype == "float32" and which != "weight_gradient" and not shape.channels_last:
+        return [lanes(work, one, which, (a, b, c))] * shape.groups
+    each = _as_product(work, one, which, Operand(a, first.hot), Operand(b, second.hot), c)
     return each * shape.groups
 
 
