@@ -122,4 +122,5 @@ def test_channels_fill_whole_steps_of_the_main_loop() -> None:
 
     assert [stepped(c, 2) for c in (16, 24, 32, 40, 64, 80, 160)] == [32, 32, 32, 64, 64, 128, 192]
     assert stepped(3, 2) == 3  # has a factor of its own
+    assert stepped(3, 2, "data_gradient") == 32  # a whole step for each tap
     assert [stepped(c, 4) for c in (16, 24, 32, 48)] == [16, 32, 32, 64]

@@ -49,13 +49,14 @@ def rounded(shape: ConvShape, itemsize: float) -> ConvShape:
     )
 
 
-def stepped(channels: int, itemsize: float) -> int:
+def stepped(channels: int, itemsize: float, which: Pass = "forward") -> int:
     """Channels rounded up to whole steps of the main loop: 128 bytes, 64 where they suffice.
 
     Tiles of recorded kernels are 64 channels of two bytes deep, or 32 of four, some half of that.
-    Fewer than 8 channels have a factor of their own.
+    Fewer than 8 channels have a factor of their own forward; a data gradient takes a step for each
+    tap however few the result's channels are (3 and 4 channels: 14 recorded passes).
     """
-    if channels < _FEW:
+    if channels < _FEW and which == "forward":
         return channels
     step = int((64 if channels * itemsize <= 64 else 128) / itemsize)
     return ceil(channels / step) * step

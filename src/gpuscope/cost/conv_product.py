@@ -165,7 +165,7 @@ def implicit_product(
     if pads and which != "weight_gradient":
         # The main loop walks the channels tap by tap, in whole steps.
         deep = (sizes.channels_in if which == "forward" else sizes.channels_out) // sizes.groups
-        k = ceil(k * stepped(deep, first.spec.itemsize) / deep)
+        k = ceil(k * stepped(deep, first.spec.itemsize, which) / deep)
     fresh = work.l2_bytes / 2 if converted else 0.0
     problem = Problem(
         m=m,
