@@ -29,6 +29,9 @@ _SKIPPED = frozenset(
         "aten::record_stream",
         "aten::set_",
         "aten::is_coalesced",
+        "aten::_nnz",
+        "aten::sparse_dim",
+        "aten::dense_dim",
         "aten::_has_same_storage_numel",
         "aten::_efficientzerotensor",
     }

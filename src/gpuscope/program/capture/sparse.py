@@ -30,10 +30,20 @@ _PRODUCTS = {
 
 _AS_MANY = frozenset(
     """t transpose permute clone _to_copy mul div neg abs sqrt pow relu sin tanh exp sigmoid detach
-    alias coalesce _coalesce _coalesced _sparse_softmax _sparse_log_softmax zeros_like sign
+    alias _coalesced _sparse_softmax _sparse_log_softmax zeros_like sign
     sparse_mask _sparse_coo_tensor_with_dims_and_tensors native_dropout dropout""".split()
 )
 """Operators whose result has as many values as their first sparse argument."""
+
+_LOOSE = frozenset("t transpose permute".split())
+"""Of them those after which places are no longer in order
+(aten/src/ATen/native/TensorShape.cpp, `sparse_transpose_`)."""
+
+_LEFT = frozenset("clone _to_copy mul div detach alias sparse_mask zeros_like".split())
+"""Those that leave places as they were; the others join equal places first."""
+
+TAKEN_APART = frozenset({"aten::sparse_mask", "aten::add_"})
+"""Operators that C++ makes of others where one of two arguments is sparse, see `taken_apart`."""
 
 _PLAIN = frozenset(
     """_indices _values indices values is_coalesced _nnz sparse_dim dense_dim _to_dense to_dense
@@ -59,9 +69,7 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         places = x.new_empty((x.dim(), found), dtype=torch.int64)
         return _made(places, x.new_empty(found), x.shape)
     if facts.name == "aten::_coalesce":
-        recorder.values.assume(
-            Text("Sparse tensors are taken to name no place twice: coalescing keeps their size.")
-        )
+        return _coalesced(recorder, args[0])
     given = [t for t in flat(args) if isinstance(t, torch.Tensor) and t.layout is torch.sparse_coo]
     base = facts.name.removeprefix("aten::")
     if base == "add_" and given and args[0].layout is torch.strided:
@@ -79,9 +87,10 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
     if base == "index_select":
         return _filled(func, args, kwargs, given[0], _share(recorder, *args))
     if base in _AS_MANY:
-        return _filled(func, args, kwargs, given[0], given[0]._nnz())
+        joined = base not in _LOOSE and (base not in _LEFT or given[-1].is_coalesced())
+        return _filled(func, args, kwargs, given[0], given[0]._nnz(), joined)
     if base in ("add", "sub") and len(given) == 2:
-        return _filled(func, args, kwargs, given[0], given[0]._nnz() + given[1]._nnz())
+        return _filled(func, args, kwargs, given[0], given[0]._nnz() + given[1]._nnz(), False)
     raise CaptureError(
         Text(
             "gpuscope cannot follow the operator '{operator}' on sparse tensors yet.",
@@ -90,6 +99,47 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         Text("How many values its result has depends on data."),
         Text("Predict with dense tensors there (.to_dense()), or leave it out."),
     )
+
+
+def taken_apart(name: str, args: Any, kwargs: Any) -> Any:
+    """A dense and a sparse tensor, as CUDA takes them apart; NotImplemented where it does not.
+
+    `x.sparse_mask(y)` multiplies what it picks of `x` by ones (aten/src/ATen/native/sparse/
+    SparseTensor.cpp, SparseTensorMath.cpp). `x.add_(y)` of places that may be equal adds its rows
+    by index (SparseCUDATensorMath.cu, `add_out_dense_sparse_cuda`); of places in order it is one
+    kernel. Both for one sparse dimension, as gradients of embeddings have.
+    """
+    x, sparse = args[:2]
+    if x.layout is not torch.strided or not _is_coo(sparse) or sparse.sparse_dim() != 1:
+        return NotImplemented
+    places, values = sparse._indices(), sparse._values()
+    if name == "aten::sparse_mask":
+        ones = x.new_ones(1)
+        picked = x[places[0]]
+        kept = picked.mul(ones.expand_as(picked))
+        return _made(places.clone(), kept, sparse.shape, sparse.is_coalesced())
+    if sparse.is_coalesced():
+        return NotImplemented
+    if kwargs.get("alpha", 1) != 1:
+        values = values.mul(kwargs["alpha"])
+    return x.index_add_(0, places[0], values)
+
+
+def _is_coo(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.sparse_coo
+
+
+def _coalesced(recorder: Any, x: torch.Tensor) -> Any:
+    """Places drawn evenly, of which some are drawn twice: N (1 - (1 - 1/N)^n) of N are there."""
+    recorder.values.assume(
+        Text("Sparse tensors are taken to name evenly drawn places: coalescing joins equal ones.")
+    )
+    values = x._values()
+    room = math.prod(x.shape[: x.sparse_dim()])
+    drawn = room * -math.expm1(x._nnz() * math.log1p(-1 / room)) if room > 1 else 1.0
+    count = max(1, min(x._nnz(), round(drawn)))
+    places = values.new_empty((x.sparse_dim(), count), dtype=torch.int64)
+    return _made(places, values.new_empty((count, *values.shape[1:])), x.shape)
 
 
 _EVEN = Text("Sparse tensors that are multiplied or selected from hold their values spread evenly.")
@@ -130,8 +180,19 @@ def _summed(recorder: Any, x: torch.Tensor, over: Any) -> Any:
     return _made(places, values.new_empty((count, *dense)), torch.Size((*kept, *dense)))
 
 
-def _filled(func: Any, args: Any, kwargs: Any, first: torch.Tensor, count: int) -> Any:
-    """A sparse result with so many values; its shape and type are those of dense arguments."""
+def _filled(
+    func: Any, args: Any, kwargs: Any, first: torch.Tensor, count: int, joined: bool = True
+) -> Any:
+    """A sparse result with so many values; its shape and type are those of dense arguments.
+
+    Args:
+        func: the operator.
+        args: its arguments.
+        kwargs: those by name.
+        first: the sparse tensor that it is made of.
+        count: values.
+        joined: whether its places are in order and none is there twice.
+    """
 
     def dense(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -149,10 +210,13 @@ def _filled(func: Any, args: Any, kwargs: Any, first: torch.Tensor, count: int) 
     values = first._values()
     there = torch.device(kwargs["device"]) if kwargs.get("device") else values.device
     made = values.new_empty((count, *values.shape[1:]), dtype=dtype, device=there)
-    return _made(made.new_empty((first.sparse_dim(), count), dtype=torch.int64), made, shape)
+    places = made.new_empty((first.sparse_dim(), count), dtype=torch.int64)
+    return _made(places, made, shape, joined)
 
 
-def _made(places: torch.Tensor, values: torch.Tensor, shape: torch.Size) -> Any:
+def _made(
+    places: torch.Tensor, values: torch.Tensor, shape: torch.Size, joined: bool = True
+) -> Any:
     return torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors.default(
         places.shape[0],
         values.dim() - 1,
@@ -162,5 +226,5 @@ def _made(places: torch.Tensor, values: torch.Tensor, shape: torch.Size) -> Any:
         dtype=values.dtype,
         layout=torch.sparse_coo,
         device=values.device,
-        is_coalesced=True,
+        is_coalesced=joined,
     )
