@@ -62,6 +62,7 @@ MODELS = Registry[KernelModel](
         "batch_norm": _BATCH_NORMS,
         "channel_blocks": (),
         "channel_walk": (),
+        "coalesce": ("aten::_coalesce",),
         "collective": _COMMUNICATION,
         "triton_launch": (TRITON,),
         "fourier": ("aten::_fft_",),

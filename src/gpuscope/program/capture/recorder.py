@@ -24,11 +24,9 @@ from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
 from gpuscope.program.capture import (
     accumulating,
-    checks,
     composites,
     dynamic,
     named_kernels,
-    sparse,
     triton_kernels,
 )
 from gpuscope.program.capture.calls import (
@@ -206,13 +204,15 @@ class Recorder(StepWriter, TorchDispatchMode):
                 taken = dynamic.index(func, facts.name, args, kwargs)
             if taken is not NotImplemented:
                 return taken
-        if facts.name in sparse.TAKEN_APART and _is_sparse(args[1]):
+        if facts.name in ("aten::sparse_mask", "aten::add_") and _is_sparse(args[1]):
+            from gpuscope.program.capture import sparse
+
             with self:
                 taken = sparse.taken_apart(facts.name, args, kwargs)
             if taken is not NotImplemented:
                 return taken
-        if facts.name in checks.CHECKED:
-            checks.read(self, facts.name, args)
+        if facts.name in composites.LOOKED_AT:
+            composites.look_at(self, facts.name, args)
         args, kwargs = self._keep_on_device(facts, args, kwargs)
         if func is torch.ops.aten.index_put.default and _accumulates_in_backward(args):
             # Into fresh zeros; C++ avoids the in-place operator only for tensor subclasses.
@@ -298,6 +298,8 @@ class Recorder(StepWriter, TorchDispatchMode):
         if own is not None:
             return own(args, kwargs)
         if facts.name == "aten::_to_sparse" or any(_is_sparse(t) for t in args):
+            from gpuscope.program.capture import sparse
+
             with self.looking_away():
                 found = sparse.run(self, func, facts, args, kwargs)
             if found is not NotImplemented:

@@ -42,9 +42,6 @@ _LOOSE = frozenset("t transpose permute".split())
 _LEFT = frozenset("clone _to_copy mul div detach alias sparse_mask zeros_like".split())
 """Those that leave places as they were; the others join equal places first."""
 
-TAKEN_APART = frozenset({"aten::sparse_mask", "aten::add_"})
-"""Operators that C++ makes of others where one of two arguments is sparse, see `taken_apart`."""
-
 _PLAIN = frozenset(
     """_indices _values indices values is_coalesced _nnz sparse_dim dense_dim _to_dense to_dense
     is_same_size sum""".split()
