@@ -178,10 +178,11 @@ def test_more_of_everything_is_not_slower(name: str) -> None:
     assert not unexplained, "\n".join(unexplained)
 
 
-@pytest.mark.parametrize("path", ["l2", "store"])
-def test_float8_uses_the_same_wires(path: str) -> None:
-    """Measured on an H200: of what bfloat16's tiles load and store a clock, float8's reach a part.
-    Devices whose bfloat16 is known and whose float8 is not have no wider wires for it."""
+@pytest.mark.parametrize(("path", "home"), [("l2", 29.351 / 37.794), ("store", 14.737 / 29.622)])
+def test_float8_uses_the_same_wires(path: str, home: float) -> None:
+    """Measured on an H200: of what bfloat16's tiles load and store a clock, float8's reach a part,
+    both with main loops whose slowest part hides the others. Devices whose bfloat16 is known so and
+    whose float8 is not have no wider wires for it."""
     name = f"{path}_bytes_per_clock_per_unit"
 
     def share(found: Device) -> float:
@@ -189,7 +190,6 @@ def test_float8_uses_the_same_wires(path: str) -> None:
         return constants.value(f"matmul.fp8.{name}") / constants.value(f"matmul.bf16.{name}")
 
     known = {found.id: found for found in devices()}
-    home = share(known["nvidia-h200-sxm"])
     own = ("b200", "b300", "gb200", "gb300", "l40s", "rtx-pro-6000-blackwell")
     shares = {device: share(known[f"nvidia-{device}"]) for device in own}
     assert shares == pytest.approx(dict.fromkeys(own, home), rel=2e-3)

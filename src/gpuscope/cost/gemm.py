@@ -268,10 +268,11 @@ def _arithmetic_s(
 def main_loop_s(one: TileTimes, rounds: Numbers, hidden: Numbers, machine: Machine) -> Numbers:
     """Main loops of the busiest multiprocessor's tiles.
 
-    Matrix units work while loads are under way: the slower sets the pace. On the vector lanes the
-    same few warps load and multiply, which hides only part of either (32 x 32 tiles of float32 on
-    an H200 take 17 ns a step of K alone on a multiprocessor, 24 ns in pairs). Kernels that load
-    element by element hide nothing: other blocks of the multiprocessor do, while one waits.
+    Matrix units work while loads are under way: the slower sets the pace, and the closer they are,
+    the more of either shows (a norm). On the vector lanes the same few warps load and multiply,
+    which hides only part of either (32 x 32 tiles of float32 on an H200 take 17 ns a step of K
+    alone on a multiprocessor, 24 ns in pairs). Kernels that load element by element hide nothing:
+    other blocks of the multiprocessor do, while one waits.
 
     Args:
         one: times of one tile.
@@ -282,8 +283,12 @@ def main_loop_s(one: TileTimes, rounds: Numbers, hidden: Numbers, machine: Machi
     waiting = np.ceil(rounds / hidden) * one.steps
     if machine.in_turn:
         return rounds * (one.multiply + one.load) + waiting
-    busy = rounds * np.maximum(one.multiply, one.load)
-    return np.hypot(busy, waiting) if machine.vector else np.maximum(busy, waiting)
+    if machine.vector:
+        return np.hypot(rounds * np.maximum(one.multiply, one.load), waiting)
+    paces = np.stack([rounds * one.multiply, rounds * one.load, waiting])
+    high, p = paces.max(axis=0), machine.loop_overlap
+    together: Numbers = high * ((paces / high) ** p).sum(axis=0) ** (1.0 / p)
+    return together
 
 
 def reduction_s(problem: Problem, machine: Machine, slices: float) -> float:

@@ -72,6 +72,8 @@ class Machine:
         step_s: its time when only latency limits it, by tile.
         in_turn: a step waits, loads and multiplies one after the other, as kernels do that load
             element by element; else the slowest of the three sets the pace.
+        loop_overlap: exponent of the norm that joins a step's multiply-adds, loads and waiting on
+            the matrix unit; the larger, the more hide behind the slowest.
         slice_steps, bias_slice_steps: main-loop steps that a slice of K keeps at least, without and
             with a bias.
         tile_s: start of a tile that its neighbours do not hide.
@@ -113,6 +115,7 @@ class Machine:
     step_bytes: Numbers
     step_s: Numbers
     in_turn: bool
+    loop_overlap: float
     slice_steps: float
     bias_slice_steps: float
     tile_s: float
@@ -244,6 +247,7 @@ def machine_for(
         step_bytes=step_bytes,
         step_s=blocks * (np.full(len(tiles), get("wait_s")) if single else per_byte * step_bytes),
         in_turn=single,
+        loop_overlap=get("loop_overlap"),
         slice_steps=get("slice_steps"),
         bias_slice_steps=get("bias_slice_steps"),
         tile_s=get("tile_s") * blocks,
