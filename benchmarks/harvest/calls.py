@@ -36,6 +36,15 @@ ALONG = frozenset(
 )
 """Operators whose second argument is the dimension of the first that is indexed."""
 
+POSITIVE: dict[str, tuple[int, ...]] = {
+    "_fused_adam_": (3, 5),
+    "_fused_adamw_": (3, 5),
+    "_foreach_sqrt": (0,),
+    "_foreach_sqrt_": (0,),
+}
+"""Operator: which lists are never negative (second moments, steps). Roots of negative numbers, and
+divisions of what comes of them, take ways of the arithmetic that are half as fast."""
+
 ATTENTION = "scaled_dot_product_attention"
 """Its "backward" is the gradient alone, of queries, keys and values."""
 
@@ -128,6 +137,9 @@ class Call:
         bound = _bound(name, self.params["args"])
         args = [_made(a, made, bound) for a in self.params["args"]]
         kwargs = {k: _made(v, made, bound) for k, v in self.params["kwargs"].items()}
+        for at in POSITIVE.get(name, ()):
+            for tensor in args[at]:
+                tensor.abs_()
         if not backward:
             return lambda: func(*args, **kwargs)
         for tensor in args[:3]:

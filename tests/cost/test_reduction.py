@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_work import dense, median_error, one, run, seconds
 
-from gpuscope.cost.reduction import reduce_plan
+from gpuscope.cost.reduce_plan import reduce_plan
 from gpuscope.program.types import TensorSpec
 
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from gpuscope.cost.reduction import WIDENED, is_widened, plan_of, reduced_dims
+from gpuscope.cost.reduce_plan import plan_of
+from gpuscope.cost.reduction import WIDENED, is_widened, reduced_dims
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, TensorSpec
 
@@ -51,7 +52,7 @@ def partial_bytes(op: Op, device: Device) -> int:
     spec = op.inputs[0]
     dims = reduced_dims(op, spec)
     units, threads = device.compute_units, device.max_threads_per_unit or 0
-    plan, innermost = plan_of(spec, dims, units, threads)
+    plan, innermost = plan_of(spec, dims, op.name.removeprefix("aten::"), units, threads)
     if plan.shared_by < 2:
         return 0
     outputs = spec.numel // prod(spec.shape[d] for d in dims)

@@ -1,120 +1,27 @@
 """Reductions: sums, means, extrema, norms, variances.
 
-ATen's `reduce_kernel` (aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig) chooses how many
-threads share one output and how many blocks; its choice is repeated here, because few long
-reductions are limited by the dependent loads of each thread, not by bandwidth. Where several
+How many threads share one output, and how many blocks (`reduce_plan`), decides the time of ATen's
+`reduce_kernel`: few long reductions are limited by the dependent loads of each thread, not by
+bandwidth. Where several
 blocks share an output, a memset of their semaphores goes first and the last block adds up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, written
 from gpuscope.cost.copy import copy_kernel
 from gpuscope.cost.elementwise import elementwise, turning_cycles
+from gpuscope.cost.reduce_plan import ReducePlan, plan_of
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 from gpuscope.program.types import Op, TensorSpec
 
-_MOST_THREADS = 512
-"""MAX_NUM_THREADS in Reduce.cuh."""
-
 _WARP = 32
-
-
-@dataclass(frozen=True, slots=True)
-class ReducePlan:
-    """How a reduction is cut.
-
-    Attributes:
-        threads: threads of a block.
-        grid: blocks, those that share an output included.
-        per_thread: values that one thread adds up.
-        shared_by: blocks that share one output.
-        vector: values a thread loads or stores at once.
-        down: threads of a block that a column's values are dealt out to, before they add them up.
-    """
-
-    threads: int
-    grid: int
-    per_thread: int
-    shared_by: int
-    vector: int
-    down: int = 1
-
-
-def reduce_plan(
-    outputs: int,
-    length: int,
-    innermost: bool,
-    units: int,
-    threads_per_unit: int,
-    itemsize: float = 4.0,
-) -> ReducePlan:
-    """Repeat ATen's choice for `outputs` results of `length` values each.
-
-    Args:
-        outputs: number of results.
-        length: values that go into one.
-        innermost: the reduced dimension is the dense one.
-        units: multiprocessors.
-        threads_per_unit: most resident threads of one.
-        itemsize: bytes of one value.
-    """
-    dim0, dim1 = (length, outputs) if innermost else (outputs, length)
-    vector = 1
-    if not innermost:
-        vector = next(v for v in (4, 2, 1) if dim0 % v == 0)
-        dim0 //= vector
-    elif dim0 >= 128:
-        dim0 = int(dim0 * itemsize // 16)
-    most = _MOST_THREADS // vector
-    width0, width1 = _power_of_two(dim0, most), _power_of_two(dim1, most)
-    width = min(width0, _WARP)
-    height = min(width1, most // width)
-    width = min(width0, most // height)
-    per_thread, blocks = (
-        (ceil(length / width), outputs) if innermost else (length, ceil(dim0 / width))
-    )
-    if per_thread >= height * 16 or per_thread >= 256:
-        per_thread = ceil(per_thread / height)
-    else:
-        blocks = ceil(blocks / height)
-    threads = width * height
-    target = units * max(threads_per_unit // threads, 1)
-    shared = 1
-    if per_thread >= 256 and blocks <= target:
-        shared = max(min(ceil(target / blocks), ceil(per_thread / 16)), ceil(per_thread / 256))
-        per_thread = ceil(per_thread / shared)
-    return ReducePlan(threads, blocks * shared, per_thread, shared, vector, height)
-
-
-def plan_of(
-    spec: TensorSpec, dims: Sequence[int], units: int, threads_per_unit: int
-) -> tuple[ReducePlan, bool]:
-    """How dimensions `dims` of a tensor with elements are reduced, and whether along dense runs.
-
-    Args:
-        spec: the tensor.
-        dims: reduced dimensions, not negative.
-        units: multiprocessors.
-        threads_per_unit: most resident threads of one; 0 where it is not known.
-    """
-    length = prod(spec.shape[d] for d in dims)
-    outputs = spec.numel // length
-    real = [(st, d) for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True)) if s > 1]
-    innermost = (min(real)[1] if real else 0) in dims or outputs == 1
-    threads = threads_per_unit or 2048
-    return reduce_plan(outputs, length, innermost, units, threads, spec.itemsize), innermost
-
-
-def _power_of_two(value: int, most: int) -> int:
-    """Largest power of two up to `value`, at most `most`."""
-    return most if value >= most else 1 << max(value, 1).bit_length() - 1
 
 
 def memset_kernel(work: Work) -> Kernel:
@@ -165,10 +72,10 @@ def reduce_kernels(
     if not spec.numel or not length:
         return ()
     m = machine(work)
-    plan, innermost = plan_of(spec, dims, m.units, m.threads_per_unit)
+    plan, innermost = plan_of(spec, dims, name, m.units, m.threads_per_unit)
     get = work.constants.value
-    # Four loads at once; a dense run is loaded 16 bytes at a time.
-    unroll = max(4.0, 16 / spec.itemsize) if innermost and length >= 128 else 4.0
+    # Four loads at once, or as many values of a dense run by one.
+    unroll = max(4.0, float(plan.loaded))
     steps = ceil(plan.per_thread / unroll)
     way = "rows" if innermost else "columns"
     total = float(spec.touched_bytes)

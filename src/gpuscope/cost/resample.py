@@ -1,4 +1,5 @@
-"""Interpolation, unfolding and grid sampling of images (pooling: see `pooling`).
+"""Interpolation, unfolding and grid sampling of images (pooling: see `pooling`; gradients of
+bilinear interpolation: `resample_gradient`).
 
 One thread an output (forward) or an input (backward) element; index arithmetic and the window's
 loads set the time rather than memory.
@@ -11,6 +12,7 @@ from math import ceil, inf, prod
 from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, Machine, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.resample_gradient import bilinear_backward
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
@@ -153,6 +155,8 @@ def interpolate_backward(work: Work) -> tuple[Kernel, ...]:
         return ()
     out, grad = work.outputs[0], work.op.inputs[0]
     name = work.op.name.rpartition("::")[2].lstrip("_")
+    if name == "upsample_bilinear2d_backward":
+        return bilinear_backward(work)
     method = _method(name)
     last = out.is_channels_last
     if method == "nearest":
