@@ -18,7 +18,6 @@ from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, kernel, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
-from gpuscope.program.types import TensorSpec
 
 _WARP, _THREADS, _CORNERS = 32, 1024, 4
 
