@@ -7,11 +7,10 @@ Copies whose ends are on different sides of the host link are handed to `gpuscop
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, prod
 
-from gpuscope.cost.bandwidth import Launch, fetched_bytes, is_hot, kernel, machine, reads, written
+from gpuscope.cost.bandwidth import Launch, fetched_bytes, is_hot, kernel, reads, written
 from gpuscope.cost.elementwise import (
     THREADS,
     dependent_loads,
@@ -298,10 +297,10 @@ def placed(work: Work) -> tuple[Kernel, ...]:
     if not part.numel:
         return (base,)
     at = len(work.op.inputs) - 1
-    return base, copy_kernel(work, part, _part_of(out, part), is_hot(work, at), Text("into a part"))
+    return base, copy_kernel(work, part, part_of(out, part), is_hot(work, at), Text("into a part"))
 
 
-def _part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
+def part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
     """The region of `out` that `part` goes to: its shape with the strides of `out`.
 
     A part of more dimensions (`_chunk_cat` of experts' matrices) lies there as one piece.
@@ -337,132 +336,3 @@ def _part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
 def nothing(work: Work) -> tuple[Kernel, ...]:
     """New strides over the same memory, or bookkeeping: nothing is launched."""
     return ()
-
-
-_CAT_BATCH = 128
-"""Inputs of one launch (CAT_ARRAY_BATCH_SIZE in ATen/native/cuda/Shape.cu)."""
-
-_CAT_DIMENSIONS = 4
-"""Of an output that one launch writes (CAT_ARRAY_MAX_INPUT_DIMS there); else a copy an input."""
-
-
-@kernel_model(
-    "aten::cat",
-    "aten::concat",
-    "aten::stack",
-    "aten::hstack",
-    "aten::vstack",
-    "aten::block_diag",
-    "aten::_chunk_cat",
-)
-def cat(work: Work) -> tuple[Kernel, ...]:
-    """Concatenation: one kernel for up to 128 inputs, vectorized where all is dense and aligned."""
-    if not work.outputs or not work.outputs[0].numel:
-        return ()
-    parts = [t for t in work.inputs if t.numel]
-    types = {t.dtype for t in (*parts, work.outputs[0])}
-    if len(types) > 1 or len(work.inputs) == 1 or _cat_rank(work) > _CAT_DIMENSIONS:
-        return tuple(copy_kernel(work, t, _part_of(work.outputs[0], t)) for t in parts)
-    total = written(work)
-    # The same tensor given twice is read twice.
-    hot = sum(fetched_bytes(t) for i, t in enumerate(work.op.inputs) if is_hot(work, i))
-    cold = sum(fetched_bytes(t) for t in parts) - hot
-    launches = ceil(len(parts) / _CAT_BATCH)
-    dense = _cat_vectorized(work, parts)
-    largest = max(t.numel for t in parts)
-    units = machine(work).units
-    # Dense but unaligned ones go element by element, as many blocks (getCatGridContig there);
-    # two blocks a multiprocessor for each input (getCatGrid) where one is strided.
-    plain = work.outputs[0].is_contiguous and all(t.is_contiguous for t in parts)
-    block = 128 if plain else 512
-    width = int(16 / work.outputs[0].itemsize) if dense else 4 if plain else 1
-    per_input = max(1, min(units * (32 if plain else 2), ceil(largest / (block * width))))
-    steps = largest / (per_input * block * width)
-    get = work.constants.value
-    cycles = get("copy.cat.cycles")
-    if plain:
-        # By 16 bytes, or by 2 to 8 where those fit.
-        cycles = get("copy.cat.dense_cycles") if dense else get("copy.cat.plain_cycles")
-    step_s = work.constants.value("copy.cat.step_s")
-    one = kernel(
-        work,
-        Launch(
-            "cat_vectorized" if dense else "cat",
-            "copy",
-            cold / launches,
-            hot / launches,
-            total / launches,
-            items=work.outputs[0].numel / launches,
-            cycles=cycles,
-            grid=per_input * ceil(len(parts) / launches),
-            block=block,
-            chain_s=get("copy.cat.base_s")
-            if plain
-            else steps * step_s / _rounds(work, per_input * len(parts), 4),
-            dtype=work.outputs[0].dtype,
-            family="copy.cat",
-            note="" if dense else Text("strided or unaligned inputs: element by element"),
-            streaming=plain,
-        ),
-    )
-    return (one,) * launches
-
-
-def _cat_rank(work: Work) -> int:
-    """Dimensions of what is concatenated: a stack is a `cat` of its inputs as they are, viewed anew
-    afterwards, unless the new dimension is the last (`stack` in ATen/native/TensorShape.cpp)."""
-    rank = len(work.outputs[0].shape)
-    dim = work.op.args.get("dim", 0)
-    if work.op.name == "aten::stack" and isinstance(dim, int) and dim % rank < rank - 1:
-        return rank - 1
-    return rank
-
-
-@kernel_model("aten::split_with_sizes_copy")
-def split_copy(work: Work) -> tuple[Kernel, ...]:
-    """One tensor into many, dense ones, in one kernel (`split_with_sizes_copy_out_cuda`)."""
-    if not work.outputs:
-        return ()
-    read, numel = reads(work), sum(t.numel for t in work.outputs)
-    width = max(1, int(16 / work.outputs[0].itemsize))
-    return (
-        kernel(
-            work,
-            Launch(
-                "split_with_sizes_copy",
-                "copy",
-                read.cold,
-                read.hot,
-                written(work),
-                items=numel,
-                cycles=0.1,
-                grid=max(1, ceil(numel / (width * 128))),
-                block=128,
-                streaming=True,
-                dtype=work.outputs[0].dtype,
-                family="copy.cat",
-            ),
-        ),
-    )
-
-
-def _rounds(work: Work, grid: int, resident: int) -> int:
-    """How often the engine will count the chain: once for each wave of blocks."""
-    return max(1, ceil(grid / (machine(work).units * resident)))
-
-
-def _cat_vectorized(work: Work, parts: Sequence[TensorSpec]) -> bool:
-    """All inputs dense and each row a multiple of 16 bytes."""
-    out = work.outputs[0]
-    if not out.is_contiguous or not all(t.is_contiguous for t in parts):
-        return False
-    dim = work.op.args.get("dim", 0)
-    at = dim % len(out.shape) if isinstance(dim, int) and out.shape else 0
-    for spec in parts:
-        run = 1
-        # A stacked tensor lacks the dimension along which it is laid.
-        for size in spec.shape[at:]:
-            run *= size
-        if run * spec.itemsize % 16:
-            return False
-    return True

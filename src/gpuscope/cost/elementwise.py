@@ -168,24 +168,32 @@ _LINE_BYTES = 128
 
 
 @lru_cache(maxsize=4096)
-def lines_of_warp(source: TensorSpec, target: TensorSpec) -> int:
-    """Cache lines of 128 bytes of `source` that 32 neighbouring elements of `target` lie on.
+def lines_of_warp(
+    source: TensorSpec, target: TensorSpec, lanes: int = _WARP, line_bytes: int = _LINE_BYTES
+) -> int:
+    """Cache lines of `source` that neighbouring elements of `target` lie on.
 
     Counted for a warp in the middle of `target`, whose elements are taken in order of its strides.
+
+    Args:
+        source: what is read.
+        target: what is written.
+        lanes: threads that read at once, an element each.
+        line_bytes: of a line, or of its sectors.
     """
     order = [
         d
         for d in sorted(range(len(target.shape)), key=lambda d: target.stride[d])
         if target.shape[d] > 1
     ]
-    first = max(0, min(target.numel // 2, target.numel - _WARP))
+    first = max(0, min(target.numel // 2, target.numel - lanes))
     found = set()
-    for place in range(first, min(first + _WARP, target.numel)):
+    for place in range(first, min(first + lanes, target.numel)):
         at = 0
         for d in order:
             place, index = divmod(place, target.shape[d])
             at += index * source.stride[d]
-        found.add(int(at * source.itemsize) // _LINE_BYTES)
+        found.add(int(at * source.itemsize) // line_bytes)
     return len(found)
 
 
