@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import cProfile
 import dis
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
 from gpuscope.program.capture import capture
-from gpuscope.program.capture.python_work import instructions_of
+from gpuscope.program.capture.python_work import RESUMED, instructions_of
 from gpuscope.program.types import Program
 
 
@@ -60,6 +60,25 @@ def test_a_longer_function_counts_more_than_a_short_one() -> None:
 
     short, wide = step_with(nothing), step_with(long)
     assert wide.ops[-1].python_instructions > 2 * short.ops[-1].python_instructions
+
+
+def test_a_generator_that_goes_on_does_not_begin_anew() -> None:
+    def numbers() -> Iterator[int]:
+        options = {"a": 1, "b": None}
+        kept = {k: v for k, v in options.items() if v is not None}
+        yield from kept.values()
+        for n in range(50):
+            yield n + 1
+
+    def walked() -> None:
+        for _ in numbers():
+            pass
+
+    idle, walk = step_with(nothing), step_with(walked)
+    added = walk.ops[-1].python_instructions - idle.ops[-1].python_instructions
+    once = instructions_of(numbers.__code__) + instructions_of(walked.__code__)
+    # From its beginning to its first value, then 51 times on; the comprehension is in it or apart.
+    assert 51 * RESUMED < added < once + 53 * RESUMED + 30
 
 
 def test_modules_count_as_they_do_without_hooks() -> None:
