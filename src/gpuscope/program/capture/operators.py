@@ -12,6 +12,7 @@ results, saved tensors and backward of the CUDA one:
   `to_end`: the causal mask's corner is the last query and the last key, not the first two.
 * `aten::native_dropout` (fused, with a bool mask) for `dropout` in training, as
   `at::dropout` chooses on CUDA (aten/src/ATen/native/Dropout.cpp, `is_fused_kernel_acceptable`).
+* `gpuscope::lstm_cell`, `gpuscope::gru_cell` and their gradients: see `cells`.
 * `gpuscope::rnn(input, hx, weights, ...) -> (out, hn, cn, reserve)`; `gpuscope::rnn_backward`,
   as `_cudnn_rnn`.
 
@@ -27,6 +28,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from gpuscope.program.capture import cells
 from gpuscope.program.capture.calls import made_of_others
 from gpuscope.program.capture.fakes import on_device
 from gpuscope.program.capture.patches import by_thread
@@ -65,6 +67,7 @@ def define() -> None:
     lib.define(
         "rms_norm_backward(Tensor grad, Tensor x, Tensor rstd, Tensor? weight) -> (Tensor, Tensor)"
     )
+    cells.define(lib)
     lib.impl("rms_norm", _rms_norm_meta, "Meta")
     lib.impl("rms_norm_backward", _rms_norm_backward_meta, "Meta")
     lib.impl("attention", _attention_meta, "Meta")
@@ -545,6 +548,8 @@ def register(library: torch.library.Library) -> None:
     for mode in ("tanh", "relu"):
         replace(f"rnn_{mode}.input", _rnn(f"rnn_{mode}"))
         replace(f"rnn_{mode}.data", _packed_rnn(f"rnn_{mode}"))
+    replace("lstm_cell", cells.lstm_cell)
+    replace("gru_cell", cells.gru_cell)
     replace("pad_sequence", _of_packed("pad_sequence"))
     replace("_pad_circular", _pad_circular)
     for key in ("AutogradCUDA", "AutogradCPU"):
@@ -559,6 +564,8 @@ REPLACED_IN_INFERENCE: dict[str, Any] = {
     "aten::group_norm": group_norm,
     "aten::lstm": _rnn("lstm"),
     "aten::gru": _rnn("gru"),
+    "aten::lstm_cell": cells.lstm_cell,
+    "aten::gru_cell": cells.gru_cell,
     "aten::lstm.data": _packed_rnn("lstm"),
     "aten::gru.data": _packed_rnn("gru"),
     "aten::_pad_packed_sequence": _of_packed("pad"),
