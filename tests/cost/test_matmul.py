@@ -106,6 +106,37 @@ def test_tf32_needs_the_switch_and_the_hardware() -> None:
     assert old.dtype == "float32"
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "layout", "measured_s"),
+    [
+        (4096, 1024, 4096, "NT", 86.3e-6),
+        (4096, 14336, 4096, "TN", 1805e-6),
+        (1536, 512, 1568, "TN", 24.4e-6),
+        (256, 768, 73728, "TN", 160e-6),
+        (64, 3072, 768, "NN", 7.7e-6),
+        (1024, 128, 128, "NN", 3.5e-6),
+    ],
+)
+def test_tf32_has_kernels_of_two_generations(
+    m: int, n: int, k: int, layout: str, measured_s: float
+) -> None:
+    """Recorded on an H200: the first two by "sm90_xmma", the others by "cutlass_80_tensorop"."""
+    a = dense(m, k, dtype="float32") if layout[0] == "N" else turned(dense(k, m, dtype="float32"))
+    b = dense(k, n, dtype="float32") if layout[1] == "N" else turned(dense(n, k, dtype="float32"))
+    on = {"tf32_matmul": True}
+    kernels = run("aten::mm", (a, b), (dense(m, n, dtype="float32"),), settings=on, hot=True)
+    assert sum(k.duration_s for k in kernels) == pytest.approx(measured_s, rel=0.2)
+
+
+def test_gradients_of_weights_leave_hoppers_own_tf32_kernels() -> None:
+    """Those want both operands dense along K: 4096 x 14336 x 4096 took 1,805 us, 1,178 turned."""
+    both = {
+        layout: mm(4096, 14336, 4096, "float32", layout=layout, settings={"tf32_matmul": True})
+        for layout in ("NT", "TN")
+    }
+    assert both["TN"].duration_s > 1.5 * both["NT"].duration_s
+
+
 def test_a_missing_dtype_names_those_there_are() -> None:
     with pytest.raises(UnsupportedError, match="float16"):
         mm(128, 128, 128, dtype="float8_e4m3fn", on="a100")

@@ -48,16 +48,24 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     """The fastest kernel for a product, and its time."""
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return _matrix_vector(problem, machine, machine.gemv_s)
-    timed = _timed(problem, machine, not problem.whole)
-    best = int(_preference(problem, machine, timed).argmin())
-    found = _at(problem, machine, timed, best)
-    whole_s = found.duration_s + float(timed.whole.flat[best] - timed.total.flat[best])
+    found, whole_s = _quickest(problem, machine)
+    if machine.beside is not None:
+        other, other_s = _quickest(problem, machine.beside)
+        found, whole_s = (other, other_s) if other_s < whole_s else (found, whole_s)
     small = few_rows(problem, machine)
     if small is None:
         return found
     # float32 has no quicker kernel that adds a row in its epilogue: it is taken whatever it costs.
     always = machine.vector and problem.biased and problem.layout == "NT"
     return small if always or small.duration_s < whole_s else found
+
+
+def _quickest(problem: Problem, machine: Machine) -> tuple[Plan, float]:
+    """The best of one generation's kernels, and its time with the sum over slices of K."""
+    timed = _timed(problem, machine, not problem.whole)
+    best = int(_preference(problem, machine, timed).argmin())
+    found = _at(problem, machine, timed, best)
+    return found, found.duration_s + float(timed.whole.flat[best] - timed.total.flat[best])
 
 
 def candidates(
@@ -71,15 +79,26 @@ def candidates(
     """
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return (_matrix_vector(problem, machine, machine.gemv_s),)
+    found = _by_tile(problem, machine, most, split)
+    if machine.beside is not None:
+        found += _by_tile(problem, machine.beside, most, split)
+    found.sort(key=lambda timed: timed[0])
+    return tuple(plan for _, plan in found[:most])
+
+
+def _by_tile(
+    problem: Problem, machine: Machine, most: int, split: bool
+) -> list[tuple[float, Plan]]:
+    """The best way to split K for each of the best tiles, and how long the library expects it."""
     timed = _timed(problem, machine, split and not problem.whole)
     preference = _preference(problem, machine, timed)
-    rows = preference.argmin(axis=0)
-    best = preference.min(axis=0)
-    order = np.argsort(best, kind="stable")[:most]
+    rows, best = preference.argmin(axis=0), preference.min(axis=0)
+    start_s = machine.floor_s + (0.0 if problem.hot_a and problem.hot_b else machine.cold_s)
     tiles = len(machine.tiles)
-    return tuple(
-        _at(problem, machine, timed, int(rows[tile]) * tiles + int(tile)) for tile in order
-    )
+    return [
+        (start_s + float(best[tile]), _at(problem, machine, timed, int(rows[tile]) * tiles + tile))
+        for tile in map(int, np.argsort(best, kind="stable")[:most])
+    ]
 
 
 def _preference(problem: Problem, machine: Machine, timed: _Timed) -> Numbers:

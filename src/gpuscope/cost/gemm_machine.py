@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -105,6 +105,8 @@ class Machine:
             for 2,435 sizes on an MI210, whatever the batch (kernel names in the measurements that
             benchmarks/fit/published_operators.py reads).
         scratchpad: operands and sums wait in memory that the program manages, not in caches.
+        beside: kernels of an earlier generation that the library has for the same products, where
+            it has; the quicker are taken.
     """
 
     l2_bytes_per_s: float
@@ -146,6 +148,12 @@ class Machine:
     efficiency: float = 1.0
     by_one: bool = False
     scratchpad: bool = False
+    beside: Machine | None = None
+
+    def of(self, tile: Tile) -> Machine:
+        """The kernels that a tile is of: these, or those beside them."""
+        other = self.beside
+        return other if other and tile in other.tiles and tile not in self.tiles else self
 
     def depth_bytes(self, tile: Tile) -> float:
         """Depth of one main-loop step of a tile; of any, where it is not the library's."""
@@ -180,9 +188,34 @@ def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
 def machine_for(
     device: Device, constants: Constants, dtype: str, family: str, aligned: int = 16
 ) -> Machine:
+    """The device under its calibrated constants, with the kernels beside (`_machine`).
+
+    On Hopper TF32 has kernels of its own and those of compute capability 8.0: its own want both
+    operands dense along K, and take three times as long for gradients of weights.
+    """
+    found = _machine(device, constants, dtype, family, aligned)
+    if found.in_turn or not _has_both(device, rate_name(dtype), family):
+        return found
+    return replace(found, beside=_machine(device, constants, dtype, family, aligned, "mma tf32"))
+
+
+def _has_both(device: Device, rate: str, family: str) -> bool:
+    """Whether the library multiplies aligned rows by kernels of two generations."""
+    return rate == "tf32" and family == "matmul" and device.compute_capability == (9, 0)
+
+
+def _machine(
+    device: Device,
+    constants: Constants,
+    dtype: str,
+    family: str,
+    aligned: int,
+    earlier: Choice | None = None,
+) -> Machine:
     """The device under its calibrated constants.
 
-    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency", where nobody
+    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency", those of two
+    generations as "matmul.wgmma_tf32.<name>" and "matmul.mma_tf32.<name>" before; where nobody
     found them as "gemm.<variant>.<name>" and "gemm.<name>". "reach" says how much of their peak the
     vendor's libraries reach, relative to those that the efficiency was found with. On NVIDIA
     devices rows that are not 16-byte aligned rule out the fast copies: other kernels, with
@@ -203,7 +236,7 @@ def machine_for(
     unaligned = aligned < 16 and unit == "matrix" and threads
     wider = unaligned and aligned > _ITEM_BYTES.get(rate, 4)
     single = unaligned and family == "matmul" and device.vendor == "NVIDIA" and rate in _SINGLE
-    single = single and (rate == "tf32" or not wider)
+    single = earlier is not None or (single and (rate == "tf32" or not wider))
     # Float32 on matrix units: kernels of their own (CDNA), or passes of bfloat16 (TPU).
     wide = rate == "fp32" and "fp32_tensor" in dict(device.peaks)
     passes = rate == "fp32" and unit == "matrix" and not wide
@@ -212,9 +245,12 @@ def machine_for(
         key += "_odd" if single or not (wider or family != "matmul") else "_unaligned"
 
     variant = ("odd" if single or not wider else "unaligned") if unaligned else unit
+    keys = [key, f"gemm.{variant}", "gemm"]
+    if not unaligned and _has_both(device, rate, family):
+        keys = [f"{family}.{'mma' if earlier else 'wgmma'}_{rate}", *keys]
 
     def get(name: str) -> float:
-        return constants.value(f"{key}.{name}", f"gemm.{variant}.{name}", f"gemm.{name}")
+        return constants.value(*(f"{place}.{name}" for place in keys))
 
     efficiency = get("efficiency")
     if not constants.calibrated:
@@ -227,7 +263,7 @@ def machine_for(
         clock_flops = peak / (device.compute_units * device.clock_hz)
         load_flops = get("flops_per_clock_per_unit")
         efficiency = plain if single else _unaligned_efficiency(plain, clock_flops, load_flops)
-    choice = _SINGLE[rate] if single else _choice(rate, family, unaligned)
+    choice = earlier or _SINGLE[rate] if single else _choice(rate, family, unaligned)
     tiles = tiles_for(device, unit, "float" if wide else choice)
     narrow = get("narrow")
     units = device.compute_units or 1
@@ -263,7 +299,7 @@ def machine_for(
         layout_tn=get("layout_tn"),
         gemv_s=get("gemv_s") if own_gemv else None,
         gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency"),
-        walks=_walks(device, constants, rate) if unit == "vector" or single else {},
+        walks=_walks(device, constants, rate) if unit == "vector" or (single and unaligned) else {},
         dirty_share=constants.value("matmul.dirty_l2_share"),
         throttle=get("throttle"),
         throttle_s=get("throttle_s"),

@@ -96,6 +96,7 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
         found: what it gave, or one of `candidates`.
         peak_flops_per_s: dense peak of the compute dtype.
     """
+    machine = machine.of(found.tile)
     start = 0.0 if problem.hot_a and problem.hot_b else machine.cold_s
     peak = problem.flops / peak_flops_per_s
     if found.tile not in machine.tiles:  # a matrix-vector kernel streams; it has no tiles

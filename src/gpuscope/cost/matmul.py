@@ -116,6 +116,7 @@ def gemm_kernels(
     )
     if found.split == 1:
         return (*_tile_counter(work, found), main)
+    machine = machine.of(tile)
     seconds = reduction_s(problem, machine, found.split)
     partial = 4.0 * problem.m * problem.n * problem.batch * found.split
     reduction = replace(

@@ -16,7 +16,15 @@ from gpuscope.hardware import Device
 
 Unit = Literal["matrix", "vector"]
 Choice = Literal[
-    "any width", "fixed", "earlier", "integer", "float", "single bf16", "single fp16", "single tf32"
+    "any width",
+    "fixed",
+    "earlier",
+    "integer",
+    "float",
+    "single bf16",
+    "single fp16",
+    "single tf32",
+    "mma tf32",
 ]
 
 
@@ -140,11 +148,18 @@ _SINGLE: dict[Choice, tuple[Tile, ...]] = {
         Tile(64, 64, 64, 128, 2),
         *(Tile(m, n, 64, 128) for m, n in ((64, 128), (128, 64), (64, 256), (256, 64))),
     ),
+    "mma tf32": _single(
+        64,
+        Tile(64, 64, 64, 128, 2),
+        *(Tile(m, n, 64, 128) for m, n in ((64, 128), (128, 64), (64, 256), (256, 64))),
+    ),
 }
 """Kernels that load element by element ("align1"), as names of 650 products recorded on an H200
 show them: "cutlass_75_wmma_tensorop_f16_s161616gemm_f16_32x32_128x1", "cutlass_75_tensorop_bf16_
 s1688gemm_bf16_64x64", "sm80_xmma_gemm_f32f32_tf32f32_f32_..._tilesize32x32x64". cuBLAS has the
-smallest of bfloat16 for batches alone: tiny products take longer in it than in float16.
+smallest of bfloat16 for batches alone: tiny products take longer in it than in float16. The last
+are kernels of compute capability 8.0 for aligned TF32 ("cutlass_80_tensorop_s1688gemm_64x64_16x6"),
+which Hopper's own leave many products to.
 """
 
 _INTEGER = tuple(

@@ -135,7 +135,8 @@ class Tiled:
     @property
     def depth(self) -> int:
         """Elements of K in one step of the main loop."""
-        return int(self.machine.depth_bytes(self.plan.tile) / self.problem.item_bytes)
+        tile = self.plan.tile
+        return int(self.machine.of(tile).depth_bytes(tile) / self.problem.item_bytes)
 
     @property
     def tail_idle(self) -> float:

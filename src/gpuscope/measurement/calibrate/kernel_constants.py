@@ -40,6 +40,9 @@ MOST_CASES = 240
 MOST_MOVED = 6
 """Constants of one group that are fitted at most."""
 
+_PRODUCTS = ("{}", "{}_unaligned", "{}_odd", "wgmma_{}", "mma_{}")
+"""Kernels of matrix products of a dtype, as their constants are named."""
+
 _FIRST = ("bandwidth",)
 """Fitted before the rest, on whatever streams through memory: all others build on them."""
 
@@ -121,7 +124,7 @@ def _thinned(cases: list[CalibrationCase]) -> list[CalibrationCase]:
 def _movable(group: str) -> Callable[[str], bool]:
     kind, _, about = group.partition(".")
     if kind == "matmul":
-        own = (f"matmul.{about}.", f"matmul.{about}_unaligned.")
+        own = tuple(f"matmul.{way.format(about)}." for way in _PRODUCTS)
         return lambda name: name.startswith(own)
     if kind == "transfer":
         return lambda name: name.startswith(f"transfer.{about}.")
