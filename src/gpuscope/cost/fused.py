@@ -61,10 +61,13 @@ _INSTRUCTIONS = {
     "sqrt": 9,
     "div": 9,
     "pow": 3,
+    "powf": 200,
     "_softmax": 12,
+    "_softmax.elements": 9,
     "_log_softmax": 29,
-    "_softmax_backward_data": 12,
-    "_log_softmax_backward_data": 4,
+    "_log_softmax.elements": 2,
+    "_softmax_backward_data": 3,
+    "_log_softmax_backward_data": 2,
     "native_batch_norm": 14,
     "cudnn_batch_norm": 14,
     "_native_batch_norm_legit": 14,
@@ -205,8 +208,12 @@ def _name(operators: tuple[str, ...], kind: str) -> str:
 def _instructions(work: Work, operators: tuple[str, ...], rows: int, columns: int) -> float:
     """Instructions for each element of the loops."""
     get, args = work.constants.value, work.op.args
-    total = float(_count(args.get("count")) - len(operators))  # casts that repeat
-    total += sum(_INSTRUCTIONS.get(name, 1) for name in operators)
+    computed = args.get("computed")
+    if isinstance(computed, tuple):
+        total = float(sum(_INSTRUCTIONS.get(name, 1) * times for name, times in computed))
+    else:
+        total = float(_count(args.get("count")) - len(operators))  # casts that repeat
+        total += sum(_INSTRUCTIONS.get(name, 1) for name in operators)
     specs = (*work.inputs, *work.outputs)
     if work.op.args.get("beside"):  # each element is of one tensor among many
         return total + get("fused.loaded") * sum(s.numel for s in specs) / (rows * columns)

@@ -18,13 +18,15 @@ from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
 from gpuscope.program.inductor.duplication import duplicate
 from gpuscope.program.inductor.emission import emit
+from gpuscope.program.inductor.graph import Node
 from gpuscope.program.inductor.grouping import Grouper
 from gpuscope.program.inductor.inlining import inline
 from gpuscope.program.inductor.layout import channels_last
+from gpuscope.program.inductor.merging import join
 from gpuscope.program.inductor.optimizers import merge_optimizers
 from gpuscope.program.inductor.partition import live_nodes, recompute
 from gpuscope.program.inductor.regions import compiled_operators, unwanted_results
-from gpuscope.program.inductor.values import Node, build_graph
+from gpuscope.program.inductor.values import build_graph
 from gpuscope.program.types import FUSED, WHOLE_STEP, Op, Program
 
 __all__ = ["FUSED", "fuse"]
@@ -66,22 +68,25 @@ def _fused(program: Program) -> tuple[Program, int]:
             return made, breaks
     merged = merge_optimizers(channels_last(program, compiled_operators(program)), FUSED)
     graph = build_graph(merged)
+    stretches = groupby(live_nodes(graph), key=_is_backward)
+    for backward, stretch in stretches:
+        if backward:
+            recompute(stretch)
     nodes = inline(live_nodes(graph))
     grouper = Grouper()
-    pending: list[Node] = []
-    for backward, stretch in groupby(nodes, key=lambda node: node.op.phase == "backward"):
+    for _, stretch in groupby(nodes, key=_is_backward):
         members = list(stretch)
-        if backward:
-            recompute(members)
-        # What the forward pass computes twice is decided once it is known what it must keep.
-        duplicate(pending)
         grouper.add(members)
-        pending = members
-    duplicate(pending)
+        duplicate(members)
+        join(members)
     made = emit(program, graph, nodes)
     _FUSED.append((program, made, graph.breaks))
     del _FUSED[:-_REMEMBERED]
     return made, graph.breaks
+
+
+def _is_backward(node: Node) -> bool:
+    return node.op.phase == "backward"
 
 
 def _assumptions(program: Program, breaks: int) -> list[Text]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuscope.program.inductor.partition import is_cheap, replace_reads, sources_of
-from gpuscope.program.inductor.values import Node, Value
+from gpuscope.program.inductor.graph import Node, Value
+from gpuscope.program.inductor.partition import is_cheap, recipe_of, replace_reads
 
 MOST_READS = 4
 """`realize_reads_threshold` (torch/_inductor/config.py)."""
@@ -24,17 +24,17 @@ def duplicate(nodes: Iterable[Node]) -> None:
         nodes: grouped nodes of one phase, in order.
     """
     for node in nodes:
-        if node.kind != "loop" or not is_cheap(node):
+        if node.kind != "loop" or not is_cheap(node) or node.long:
             continue
         for value in node.writes:
             outside = _outside(value, node)
             if not outside:
                 continue
-            sources = sources_of(value, _stored, node.segment)
-            if sources is None or len(sources) > MOST_READS:
+            recipe = recipe_of(value, _stored, node.segment)
+            if recipe is None or len(recipe.sources) > MOST_READS:
                 continue
             for reader in outside:
-                replace_reads(reader, {value: sources})
+                replace_reads(reader, {value: recipe})
 
 
 def _outside(value: Value, node: Node) -> list[Node]:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
+from gpuscope.program.inductor.computations import computations
+from gpuscope.program.inductor.graph import Graph, Group, Node, Value
 from gpuscope.program.inductor.lowering import NORMS, base_name
 from gpuscope.program.inductor.splitting import UNITS
-from gpuscope.program.inductor.values import Graph, Group, Node, Value
 from gpuscope.program.types import FUSED, Op, Program, Storage, TensorSpec
 
 
@@ -208,6 +209,7 @@ def _fused(group: Group) -> Op | None:
                 if held is None or value.spec.nbytes >= held.nbytes:
                     outputs[value.storage] = value.spec
     ops = {id(op): op for n in nodes for op in (n.op, *n.inlined)}.values()
+    computed = computations(nodes)
     last = nodes[-1].op
     passes, again = _passes(group, nodes)
     parts = [n.part for n in nodes if n.part is not None]
@@ -220,6 +222,7 @@ def _fused(group: Group) -> Op | None:
         args={
             "operators": tuple(sorted({base_name(op) for op in ops})),
             "count": len(ops),
+            "computed": computed,
             "rows": group.rows,
             "columns": group.columns,
             "reduction": _reduction(group) if reduces else "",

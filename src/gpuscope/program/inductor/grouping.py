@@ -15,8 +15,8 @@ above.
 
 from __future__ import annotations
 
+from gpuscope.program.inductor.graph import Group, Node, Value
 from gpuscope.program.inductor.lowering import Part
-from gpuscope.program.inductor.values import Group, Node, Value
 
 MAX_NODES = 64
 """`max_fusion_size` (torch/_inductor/config.py)."""
@@ -53,24 +53,6 @@ class Grouper:
                 continue
             self._place(node)
         self._place_waiting()
-        self._mix(nodes)
-
-    def _mix(self, nodes: list[Node]) -> None:
-        """Let kernels that sum up across rows join those along the same rows, of one level."""
-        groups = {node.group: None for node in nodes if node.group is not None}
-        along: dict[tuple[int, int, int], list[Group]] = {}
-        for group in groups:
-            if group.inner and group.columns > 1 and not group.mixed and not _is_split(group):
-                along.setdefault((group.level, group.rows, group.columns), []).append(group)
-        for group in groups:
-            if group.inner or not _is_split(group) or not _may_mix(group.columns, group.rows):
-                continue
-            for wide in along.get((group.level, group.columns, group.rows), ()):
-                if _shares_a_read(group, wide) and len(wide.nodes) + len(group.nodes) < MAX_NODES:
-                    rows, columns = wide.rows, wide.columns
-                    self._merge(wide, group)
-                    wide.rows, wide.columns, wide.inner, wide.mixed = rows, columns, True, True
-                    break
 
     def _place(self, node: Node) -> None:
         sources = self._sources_of(node)
@@ -134,7 +116,9 @@ class Grouper:
         shared: dict[Group, int] = {}
         producers: set[Group] = set()
         for value, spec in node.reads:
-            groups = list(self._readers.get(value, ()))
+            groups = (
+                list(self._readers.get(value, ())) if value.overlaps(spec, node.segment) else []
+            )
             if value.node is not None and value.node.group is not None:
                 producers.add(value.node.group)
                 if value.node.group not in groups:
@@ -159,16 +143,12 @@ class Grouper:
 
     def _merge(self, group: Group, other: Group) -> None:
         for node in other.nodes:
-            node.group = group
             for value, _ in node.reads:
                 groups = self._readers.get(value)
                 if groups is not None:
                     kept = [g for g in groups if g is not other and g is not group]
                     self._readers[value] = [*kept, group]
-        group.nodes = sorted((*group.nodes, *other.nodes), key=lambda n: n.number)
-        if other.columns > 1:
-            group.rows, group.columns, group.inner = other.rows, other.columns, other.inner
-        other.nodes = []
+        merge(group, other)
 
 
 def _needs_nothing(node: Node) -> bool:
@@ -197,10 +177,10 @@ def _allowed(group: Group, node: Node) -> list[Group] | None:
             continue  # comes into this kernel with the node
         if held is not group and (held is None or held.level < group.level):
             continue
-        if part.window:
+        if part.window or _reads_elsewhere(node, earlier):
             return None  # it reads elements that other blocks make
         if held is not group and held not in level:
-            if held is None or held.level > group.level or not _mergeable(group, held):
+            if held is None or held.level > group.level or not mergeable(group, held):
                 return None
             level.append(held)
         if earlier.late:
@@ -216,24 +196,43 @@ def _allowed(group: Group, node: Node) -> list[Group] | None:
     return None
 
 
+def _reads_elsewhere(node: Node, earlier: Node) -> bool:
+    """Whether a loop that puts pieces together reads a piece that the earlier one makes."""
+    part = node.part
+    if part is None or not node.shifts:
+        return False
+    return any(v.node is earlier and spec.numel != part.rows for v, spec in node.reads)
+
+
 def _split_alike(group: Group, part: Part) -> bool:
     """Whether loops stay together once reductions are split.
 
     The pieces of a split reduction are walked in another order than elements, so a kernel of them
     holds nothing else (`can_fuse` compares sizes after the split).
     """
-    split = _is_split(group)
+    split = is_split(group)
     if not split and part.splits == 1:
         return True
     alike = all(n.part is not None and n.part.loop == "reduction" for n in group.nodes)
     return split and part.splits > 1 and alike
 
 
-def _mergeable(group: Group, other: Group) -> bool:
+def merge(group: Group, other: Group) -> None:
+    """Put the nodes of `other` into `group`."""
+    for node in other.nodes:
+        node.group = group
+    group.nodes = sorted((*group.nodes, *other.nodes), key=lambda n: n.number)
+    if other.columns > 1:
+        group.rows, group.columns, group.inner = other.rows, other.columns, other.inner
+    other.nodes = []
+
+
+def mergeable(group: Group, other: Group) -> bool:
+    """Whether the sizes of two kernels of one graph agree."""
     if other.nodes[0].kind != "loop" or other.segment != group.segment or other.mixed:
         return False
     sizes = (other.rows, other.columns, other.inner)
-    if _is_split(other) != _is_split(group):
+    if is_split(other) != is_split(group):
         return False
     if other.columns > 1 and group.columns > 1:
         return not group.mixed and sizes == (group.rows, group.columns, group.inner)
@@ -243,7 +242,8 @@ def _mergeable(group: Group, other: Group) -> bool:
     )
 
 
-def _is_split(group: Group) -> bool:
+def is_split(group: Group) -> bool:
+    """Whether a kernel makes pieces of sums."""
     parts = [node.part for node in group.nodes if node.part is not None]
     return not group.mixed and any(part.splits > 1 for part in parts)
 
@@ -265,15 +265,9 @@ def fits(group: Group, part: Part) -> bool:
     return (part.rows, part.columns, part.inner) == (group.rows, group.columns, group.inner)
 
 
-def _may_mix(rows: int, columns: int) -> bool:
+def may_mix(rows: int, columns: int) -> bool:
+    """Whether sums along rows and across them are worth one kernel."""
     return rows * columns >= 5 * 2**20 and rows >= max(2 * columns, 4096) and columns <= 16384
-
-
-def _shares_a_read(group: Group, other: Group) -> bool:
-    """Whether two kernels read one large value."""
-    least = group.rows * group.columns
-    mine = {value for node in group.nodes for value, spec in node.reads if spec.numel >= least}
-    return any(value in mine for node in other.nodes for value, _ in node.reads)
 
 
 def _mixes(group: Group, node: Node) -> bool:
@@ -287,7 +281,7 @@ def _mixes(group: Group, node: Node) -> bool:
     if part.inner == group.inner or (part.rows, part.columns) != (group.columns, group.rows):
         return False
     rows, columns = (group.rows, group.columns) if group.inner else (part.rows, part.columns)
-    if not _may_mix(rows, columns):
+    if not may_mix(rows, columns):
         return False
     # Siblings only: neither must need what the other makes.
     return not any(earlier.group is group and earlier.reduced for earlier in node.before())

@@ -106,6 +106,32 @@ POINTWISE = frozenset(
         "isnan",
         "isinf",
         "isfinite",
+        "isneginf",
+        "isposinf",
+        "signbit",
+        "nan_to_num",
+        "logical_xor",
+        "heaviside",
+        "copysign",
+        "hypot",
+        "xlogy",
+        "logaddexp",
+        "log10",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cosh",
+        "sinh",
+        "erfinv",
+        "lgamma",
+        "logit",
+        "frac",
+        "hardshrink",
+        "softshrink",
+        "_prelu_kernel",
         "atan2",
         "rsub",
         "square",
@@ -187,6 +213,27 @@ _WINDOWS = frozenset(
         "upsample_bilinear2d",
     ]
 )
+
+SHIFTING = frozenset(
+    [
+        "cat",
+        "stack",
+        "constant_pad_nd",
+        "slice_backward",
+        "select_backward",
+        "slice_scatter",
+        "select_scatter",
+        "flip",
+        "roll",
+    ]
+)
+"""Elementwise operators whose operands lie elsewhere. What is written into them is computed once
+for each operand: a `cat` evaluates all of its pieces for every element of the result and picks one
+(`pointwise_cat`, torch/_inductor/lowering.py)."""
+
+COMPOSITE = frozenset(["_softmax", "_log_softmax"])
+"""Operators of which a reduction makes a row's numbers by much more work for each element than the
+loop that makes the elements from them."""
 
 _OVERWRITES = frozenset(["fill", "zero", "copy"])
 """In-place operators that do not read what they overwrite."""

@@ -8,10 +8,10 @@ one. Equal operators on equal values are kept once, as AOTAutograd's common-sube
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
+from gpuscope.program.inductor.graph import Graph, Kind, Node, Value
 from gpuscope.program.inductor.lowering import Part, base_name, lower
 from gpuscope.program.inductor.padding import Padding, padding_of
 from gpuscope.program.inductor.regions import (
@@ -22,126 +22,7 @@ from gpuscope.program.inductor.regions import (
 )
 from gpuscope.program.types import RETURNED, Op, Phase, Program, TensorSpec
 
-Kind = Literal["loop", "library", "outside"]
-
 _ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"])
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Value:
-    """Data that one node made (or that was there before the step).
-
-    Attributes:
-        storage: where it lies.
-        spec: as it was made.
-        node: who made it; None if it was there before.
-        readers: nodes that read it.
-        overwritten_in: segment in which a later value takes its storage; None if none does.
-        kept: must be in memory whatever fuses: it outlives the compiled region.
-        saved: the backward pass reads it from memory.
-    """
-
-    storage: int
-    spec: TensorSpec
-    node: Node | None = None
-    readers: dict[Node, None] = field(default_factory=dict)
-    overwritten_in: int | None = None
-    kept: bool = False
-    saved: bool = False
-
-    def lasts(self, segment: int) -> bool:
-        """Whether it can still be read at the end of a segment."""
-        return self.overwritten_in is None or self.overwritten_in > segment
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Node:
-    """One loop nest, one library call, or one operator outside of the compiled region.
-
-    Attributes:
-        number: position among the nodes.
-        op: the operator that it belongs to, its arguments as they are to be called.
-        kind: loop (can be fused), library, or outside.
-        part: the loop nest; None for the others.
-        segment: number of the stretch of one compiled graph that it lies in; outside nodes have
-            one of their own.
-        reads: values with how they are read.
-        writes: values it makes.
-        after: nodes of the same segment that must come first though none of their data is read.
-        over: values that it overwrites, wholly or in part.
-        group: the kernel that it is in.
-        reduced: inside this kernel it needs the result of a reduction, or is one.
-        late: it runs in the second kernel of a split reduction, or after a scatter.
-        inlined: operators whose loops were written into this one.
-    """
-
-    number: int
-    op: Op
-    kind: Kind
-    part: Part | None
-    segment: int
-    reads: list[tuple[Value, TensorSpec]] = field(default_factory=list)
-    writes: list[Value] = field(default_factory=list)
-    after: list[Node] = field(default_factory=list)
-    over: list[Value] = field(default_factory=list)
-    group: Group | None = None
-    reduced: bool = False
-    late: bool = False
-    inlined: list[Op] = field(default_factory=list)
-
-    def before(self) -> Iterator[Node]:
-        """Nodes that must come first."""
-        for value, _ in self.reads:
-            if value.node is not None:
-                yield value.node
-        yield from self.after
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Group:
-    """A kernel in the making: nodes, the level that orders kernels, and the loop sizes.
-
-    Attributes:
-        level: larger than that of every kernel it depends on.
-        rows, columns, inner: as in `Part`; columns == 1 while it has no reduction.
-        mixed: reduces along rows and across them at once.
-    """
-
-    level: int
-    segment: int
-    rows: int = 1
-    columns: int = 1
-    inner: bool = True
-    mixed: bool = False
-    nodes: list[Node] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Graph:
-    """The step as nodes in the order the host issued them.
-
-    Attributes:
-        nodes: all nodes.
-        last: the value that each storage holds at the end of the step.
-        resized: bytes of storages that the compiler makes larger or smaller, by id.
-        made: specs of storages that only the compiler makes, by id, with the operator.
-        held: those of `made` that autograd holds until the compiled backward pass has ended.
-        breaks: places where the host waits in the middle of compiled code.
-        highest: largest id of a storage in use.
-    """
-
-    nodes: list[Node] = field(default_factory=list)
-    last: dict[int, Value] = field(default_factory=dict)
-    resized: dict[int, int] = field(default_factory=dict)
-    made: dict[int, tuple[TensorSpec, Op]] = field(default_factory=dict)
-    held: set[int] = field(default_factory=set)
-    breaks: int = 0
-    highest: int = 0
-
-    def fresh(self) -> int:
-        """An id for memory that the captured program does not have."""
-        self.highest += 1
-        return self.highest
 
 
 def build_graph(program: Program) -> Graph:
@@ -164,6 +45,7 @@ class _Builder:
             for t in op.outputs:
                 highest = max(highest, t.storage)
         self.graph.highest = highest
+        self.sizes = {s.id: s.nbytes for s in program.storages}
         self.inside = compiled_operators(program)
         self.marked = any(op.region for op in program.ops)
         self.region = 0
@@ -313,6 +195,8 @@ class _Builder:
             return None
         if any(t.storage in self.unshared for t in op.outputs):
             return None
+        if any(t.numel < self._value(t).spec.numel for t in op.inputs):
+            return None  # a part: nothing says which one, and queries are beside keys
         reads = tuple(
             self.constants.get(t.storage) or (id(self._value(t)), t.shape, t.stride)
             for t in op.inputs
@@ -354,7 +238,8 @@ class _Builder:
     def _value(self, spec: TensorSpec) -> Value:
         value = self.current.get(spec.storage)
         if value is None:
-            value = self.current[spec.storage] = Value(spec.storage, spec)
+            value = Value(spec.storage, spec, whole_bytes=self.sizes.get(spec.storage, 0))
+            self.current[spec.storage] = value
         return value
 
     def _read(self, node: Node, specs: Iterable[TensorSpec]) -> None:

@@ -1,0 +1,37 @@
+"""Kernels that become one because they read the same data."""
+
+from __future__ import annotations
+
+from fusion_programs import Steps
+
+from gpuscope.program.fusion import FUSED, fuse
+
+ROWS, COLUMNS = 8192, 2048
+
+
+def test_loops_of_the_same_data_share_a_kernel_unless_one_needs_the_other() -> None:
+    for apart in (False, True):
+        s = Steps()
+        x, w = s.tensor(ROWS, COLUMNS), s.tensor(COLUMNS, COLUMNS)
+        first = s.call("exp", x)
+        product = s.call("mm", first, w)
+        # The second loop reads what a library makes of the first one's result, or does not.
+        second = s.call("mul", x, product) if apart else s.call("sin", x)
+        s.keep(s.call("mm", second, w), product)
+        count = sum(op.name == FUSED for op in fuse(s.program()).ops)
+        assert count == (2 if apart else 1)
+
+
+def test_sums_along_and_across_share_a_kernel_whatever_lies_between() -> None:
+    """As gradients of a norm's weight and input do, though other loops made what both read."""
+    s = Steps()
+    a, b, saved = (s.tensor(ROWS, COLUMNS, dtype="bfloat16") for _ in range(3))
+    total = s.call("add", a, b, phase="backward")
+    dx = s.call("mul", total, saved, phase="backward", dtype="float32")
+    along = s.call("sum", dx, shape=(ROWS, 1), phase="backward", args={"dim": (1,)})
+    out = s.call("mul", dx, along, phase="backward")
+    weight = s.call("mul", total, saved, phase="backward", dtype="float32")
+    across = s.call("sum", weight, shape=(COLUMNS,), phase="backward", args={"dim": (0,)})
+    s.keep(out, across)
+    made = [op for op in fuse(s.program()).ops if op.name == FUSED]
+    assert [op.args["reduction"] for op in made] == ["both"]
