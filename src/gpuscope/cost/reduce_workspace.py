@@ -9,7 +9,8 @@ borrows 132 MiB on an H200, and the gradient of every bias is such a sum. Held a
 allocator's record of four programs (tests/cost/test_reduce_workspace.py): the same byte for byte.
 
 Whole numbers and masks are first copied to the result's type (ReduceOpsUtils.h, `make_reduction`):
-counting a mask of 64 MiB, as the gradient of `amax` does, borrows 512 MiB.
+counting a mask of 64 MiB, as the gradient of `amax` does, borrows 512 MiB. Extremes of a whole
+tensor copy it first where it is not dense.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import replace
 from math import prod
 
 from gpuscope.cost.reduce_plan import plan_of
-from gpuscope.cost.reduction import WIDENED, is_widened, reduced_dims
+from gpuscope.cost.reduction import WIDENED, is_made_dense, is_widened, reduced_dims
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, TensorSpec
 
@@ -41,6 +42,8 @@ def borrowed_bytes(op: Op, device: Device) -> int:
     if short in WIDENED and op.outputs and is_widened(spec, op.outputs[0].dtype):
         wide = replace(spec, dtype=op.outputs[0].dtype)
         op, copied = replace(op, inputs=(wide, *op.inputs[1:])), int(spec.numel * wide.itemsize)
+    elif is_made_dense(op):
+        return spec.nbytes + partial_bytes(op, device)
     return copied + partial_bytes(op, device)
 
 

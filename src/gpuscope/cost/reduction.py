@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, written
-from gpuscope.cost.copy import copy_kernel
+from gpuscope.cost.copy import copy_kernel, made_contiguous
 from gpuscope.cost.elementwise import elementwise, turning_cycles
 from gpuscope.cost.reduce_plan import ReducePlan, plan_of
 from gpuscope.cost.registry import Work, kernel_model
@@ -281,6 +281,10 @@ def reduce(work: Work) -> tuple[Kernel, ...]:
     if short in ("max", "min") and len(work.outputs) == 1:
         short = f"a{short}"  # of the whole tensor: no place is kept
     before, spec, hot = widened(work, spec) if short in WIDENED else ((), spec, is_hot(work, 0))
+    if is_made_dense(work.op):
+        before = made_contiguous(work, 0)
+        spec = replace(spec, shape=(spec.numel,), stride=(1,))
+        hot = hot or spec.nbytes * 2 <= machine(work).l2_bytes
     made = reduce_kernels(
         work,
         spec,
@@ -291,6 +295,18 @@ def reduce(work: Work) -> tuple[Kernel, ...]:
         arithmetic=_ARITHMETIC.get(short, 1.0),
     )
     return (*before, *made)
+
+
+def is_made_dense(op: Op) -> bool:
+    """Whether an extreme of the whole tensor first copies it, since its rows do not follow on.
+
+    `max`, `min` (ATen/native/ReduceAllOps.cpp) and `aminmax` (TensorCompare.cpp) take
+    `self.contiguous()` where no dimension is given: a picture in channels last is copied, as
+    observers for quantisation do to every activation.
+    """
+    short = op.name.rpartition("::")[2]
+    whole = short in ("max", "min", "aminmax") and len(op.inputs) == 1 and "dim" not in op.args
+    return whole and not op.inputs[0].is_contiguous
 
 
 WIDENED = frozenset({"sum", "nansum", "prod", "mean"})
