@@ -158,5 +158,5 @@ def test_an_extreme_of_a_whole_tensor_copies_it_where_it_is_not_dense(name: str)
     assert len(copied) == len(plain) + 1
     # Recorded: 155 us for the copy of 116 MB that an observer for quantisation makes.
     assert copied[0].duration_s == pytest.approx(155e-6, rel=0.2)
-    along = run(f"aten::{name}", (last,), (dense(*shape[:3], dtype="float32"),), {"dim": 3})
+    along = run(f"aten::{name}", (last,), (dense(*shape[:3], dtype="float32"),), dim=3)
     assert len(along) <= len(plain)
