@@ -68,6 +68,7 @@ def program_of(entry: Entry) -> Any:
     """The workload's captured step, from the cache where nothing has changed."""
     import gpuscope as gs
     from gpuscope.program.capture.autocast import as_of
+    from gpuscope.program.capture.einsum_order import as_if_installed
     from measure import resolve_build
 
     digest = hashlib.sha256(f"{_sources()} {RECORDED_BY} {entry!r}".encode())
@@ -76,7 +77,7 @@ def program_of(entry: Entry) -> Any:
     path = CACHE / f"{entry.name}-{digest.hexdigest()[:16]}.pickle.z"
     if path.exists():
         return pickle.loads(zlib.decompress(path.read_bytes()))
-    with as_of(RECORDED_BY):
+    with as_of(RECORDED_BY), as_if_installed():  # the recording machines have opt_einsum
         program = replace(gs.capture(resolve_build(entry)), task=entry.task)
     CACHE.mkdir(exist_ok=True)
     for old in CACHE.glob(f"{entry.name}-{'?' * 16}.pickle.z"):

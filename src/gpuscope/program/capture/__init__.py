@@ -172,6 +172,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         cuda,
         data_loading,
         distributed,
+        einsum_order,
         fakes,
         foreign,
         named_kernels,
@@ -211,6 +212,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         conversions.install(patch, recorder)
         compiled.install(patch, recorder)
         foreign.install(patch, recorder)
+        einsum_order.install(patch, recorder)
         selective.install(patch)
         subclasses.install(patch, recorder)
         triton_kernels.install(patch, recorder)
