@@ -134,6 +134,8 @@ class Call:
         made: list[Any] = []
         if name == "_grouped_mm":
             return _grouped(func, [_made(a, made, 2) for a in self.params["args"]])
+        if name in ("native_batch_norm", "native_batch_norm_backward"):
+            return _batch_norm(name, [_made(a, made, 2) for a in self.params["args"]])
         bound = _bound(name, self.params["args"])
         args = [_made(a, made, bound) for a in self.params["args"]]
         kwargs = {k: _made(v, made, bound) for k, v in self.params["kwargs"].items()}
@@ -268,6 +270,26 @@ def _grouped(func: Any, args: list[Any]) -> Callable[[], object]:
         evenly = torch.arange(1, groups + 1, device="cuda") * whole // groups
         args = [left, right, evenly.to(ends.dtype), *args[3:]]
     return lambda: func(*args)
+
+
+def _batch_norm(name: str, args: list[Any]) -> Callable[[], object]:
+    """As a program makes it, for which PyTorch chooses between cuDNN's kernels and its own.
+
+    A capture without a GPU sees the operator of PyTorch's own kernels, which made again by its
+    name would always run those (aten/src/ATen/native/Normalization.cpp).
+    """
+    import torch
+
+    if name == "native_batch_norm":
+        return lambda: torch.ops.aten._batch_norm_impl_index(*args, True)
+    grad, x, weight, *moving, _, _, train, eps, wanted = args
+    bias = None if weight is None else torch.zeros_like(weight)
+    *_, mean, inverse, kept, chosen = torch.ops.aten._batch_norm_impl_index(
+        x, weight, bias, *moving, train, 0.1, eps, True
+    )
+    return lambda: torch.ops.aten._batch_norm_impl_index_backward(
+        chosen, x, grad, weight, *moving, mean, inverse, train, eps, wanted, kept
+    )
 
 
 def _bound(name: str, args: list[Plain]) -> int:
