@@ -23,9 +23,12 @@ def no_kind_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_programs_showed_of_a_kind_widens_its_time_alone(monkeypatch: pytest.MonkeyPatch):
     first = kernel(100)
-    monkeypatch.setattr(kind_spread, "kind_spreads", lambda: {first.kind: 0.3})
+    shown = {first.kind: kind_spread.Spread(below=0.05, above=0.3)}
+    monkeypatch.setattr(kind_spread, "kind_spreads", lambda: shown)
     both = costed([call(first), call(replace(kernel(100), kind="other"))], device_spread=0.1)
     assert device_error(both, lambda _: 0.0) == pytest.approx(hypot(0.3, 0.1) / 2)
+    # Never less than what the device's kernels of any kind share.
+    assert device_error(both, lambda _: 0.0, upwards=False) == pytest.approx(hypot(0.1, 0.1) / 2)
 
 
 def test_when_the_host_sets_the_pace_the_interval_is_the_hosts():

@@ -7,10 +7,11 @@ from 1 - `CostedProgram.host_faster` to 1 + `CostedProgram.host_spread`.
 
 Device. Every kernel has its own interval. Launches of the same kernel err together (a model
 repeats its few shapes in every layer), different kernels err independently and average out, and
-the kernels of one kind also share a systematic error, `device_spread`. With half-widths a_i,
+the kernels of one kind also share a systematic error, `device_spread` or what programs showed of
+the kind (`cost.kind_spread`), larger upwards than downwards. With half-widths a_i,
 launches n_i and the total time D_k of kind k, its relative error is
 
-    e_k = sqrt( (sqrt(sum (n_i a_i)^2) / D_k)^2 + device_spread^2 )
+    e_k = sqrt( (sqrt(sum (n_i a_i)^2) / D_k)^2 + shared_k^2 )
 
 and the kinds are independent of each other; what all kernels share, `common_spread` (constants
 found on another device), does not average out. So the device time as a whole errs by
@@ -133,7 +134,7 @@ def paced(
     def half_width_s(kernel: Kernel) -> float:
         return kernel.high_s - kernel.duration_s if upwards else kernel.duration_s - kernel.low_s
 
-    error = device_error(costed, half_width_s, links=source == "link")
+    error = device_error(costed, half_width_s, links=source == "link", upwards=upwards)
     factor = 1 + error if upwards else max(LEAST_FACTOR, 1 - error)
     if source == "device":
         return replace(pace, device=pace.device * factor)
@@ -143,7 +144,11 @@ def paced(
 
 
 def device_error(
-    costed: CostedProgram, half_width_s: Callable[[Kernel], float], *, links: bool | None = None
+    costed: CostedProgram,
+    half_width_s: Callable[[Kernel], float],
+    *,
+    links: bool | None = None,
+    upwards: bool = True,
 ) -> float:
     """Relative 80 % half-width of the device time as a whole (formula in the module's text).
 
@@ -151,6 +156,7 @@ def device_error(
         costed: the step.
         half_width_s: a kernel's own half-width; negative ones count as 0.
         links: only collectives (True), only what is none (False), or both (None).
+        upwards: how much longer than predicted; else how much shorter.
     """
     launches: dict[int, int] = defaultdict(int)
     objects: dict[int, Kernel] = {}
@@ -171,7 +177,8 @@ def device_error(
     if total_s <= 0:
         return 0.0
     variance_s2 = sum(
-        square_s2[kind] + (spread_of(kind, costed.device_spread) * time_s[kind]) ** 2
+        square_s2[kind]
+        + (spread_of(kind, costed.device_spread, upwards=upwards) * time_s[kind]) ** 2
         for kind in time_s
     )
     return hypot(sqrt(variance_s2) / total_s, costed.common_spread)

@@ -185,15 +185,16 @@ def _errors(before: Costs, after: Costs, source: Source) -> tuple[float, float]:
             groups[known.group][known.call] += c
             total += c
     spread = max(before.spread, after.spread)
-    shared = sum(
-        spread_of(kind, spread) ** 2
-        * max(sum(calls.values()) ** 2, sum(c**2 for c in calls.values()))
-        for (kind, _), calls in groups.items()
-    )
-    shared += (max(before.common, after.common) * total) ** 2
+    common = (max(before.common, after.common) * total) ** 2
+    down2, up2 = common, common
+    for (kind, _), calls in groups.items():
+        c = sum(calls.values())
+        weight2 = max(c**2, sum(of_call**2 for of_call in calls.values()))
+        down2 += spread_of(kind, spread, upwards=c < 0) ** 2 * weight2
+        up2 += spread_of(kind, spread, upwards=c >= 0) ** 2 * weight2
     return (
-        sqrt(sum(low**2 for low, _ in own) + shared),
-        sqrt(sum(high**2 for _, high in own) + shared),
+        sqrt(sum(low**2 for low, _ in own) + down2),
+        sqrt(sum(high**2 for _, high in own) + up2),
     )
 
 
