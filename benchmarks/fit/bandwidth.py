@@ -372,18 +372,11 @@ GROUPS = (
             "normalization.batch.library.value_s": 0.55e-9,
             "normalization.batch.library_backward.cycles": 1.144,
             "normalization.batch.library_backward.load": 0.545,
-            "normalization.batch.nhwc.library.base_s": 1.0e-6,
-            "normalization.batch.nhwc.library_backward.base_s": 1.0e-6,
         },
         ("normalization.batch",),
         # A load a step from memory (0.52 us) and from L2 (0.26 us) where one block walks a channel;
-        # ATen's kernels one by one (batch_norm.py), cuDNN's channels-last ones from the largest
-        # batches, where nothing else counts.
-        {
-            **BATCH_NORM,
-            "normalization.batch.nhwc.library.cycles": 0.75,
-            "normalization.batch.nhwc.library_backward.cycles": 0.95,
-        },
+        # ATen's kernels one by one (batch_norm.py); cuDNN's channels-last ones in one_kernel.py.
+        BATCH_NORM,
     ),
     Group(
         "group norm",

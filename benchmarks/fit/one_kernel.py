@@ -70,6 +70,15 @@ FITS: dict[str, Fit] = {
         tuple(BATCH + f"group_sums.{c}" for c in ("cycles", "load", "base_s")),
     ),
     **{
+        f"batch_norm_persistent{way}": Fit(
+            rf"native_batch_norm{way}\.",
+            "batchnorm_[fb]wtr_nhwc_semiPersist",
+            f"batch_norm_library{way}_channels_last",
+            tuple(f"{BATCH}persistent{way}.{c}_s" for c in ("base", "row", "barrier")),
+        )
+        for way in ("", "_backward")
+    },
+    **{
         f"{way}.{kind}.{layout}": Fit(
             rf"{kind}_pool2d{middle}\.",
             symbol,

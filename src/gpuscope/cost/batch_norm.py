@@ -11,7 +11,8 @@ from __future__ import annotations
 from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine, reads
-from gpuscope.cost.batch_norm_last import channels_last, cut_kernel, last_kernel, shares_sums
+from gpuscope.cost.batch_norm_last import channels_last, last_kernel, shares_sums
+from gpuscope.cost.batch_norm_persistent import persistent_kernel
 from gpuscope.cost.channel_blocks import walk
 from gpuscope.cost.channel_walk import (
     KEPT_BYTES,
@@ -116,8 +117,10 @@ def batch_norm(work: Work) -> tuple[Kernel, ...]:
     if not _training(work):
         return _inference(work, spec, Traffic(read.cold, read.hot, size))
     if _library(work, spec):
-        again = Traffic(read.cold, read.hot + size, size)
-        return _by_cudnn(work, spec, "", again, channels_last(spec))
+        if channels_last(spec):
+            once = Traffic(read.cold, read.hot, size)
+            return _persistent(work, spec, once, backward=False)
+        return _by_cudnn(work, spec, "", Traffic(read.cold, read.hot + size, size))
     near = size <= machine(work).l2_bytes  # what the statistics have just read
     apply = _transform(work, spec, Traffic(0.0 if near else size, size if near else 0.0, size))
     once = Traffic(read.cold, read.hot)
@@ -139,18 +142,20 @@ def _inference(work: Work, spec: TensorSpec, moved: Traffic) -> tuple[Kernel, ..
     return wide, small_kernel(work, "batch_norm_invstd"), made
 
 
+def _persistent(
+    work: Work, spec: TensorSpec, once: Traffic, *, backward: bool
+) -> tuple[Kernel, ...]:
+    """cuDNN's channels-last kernel, and what clears the counters of its barriers."""
+    return small_kernel(work, "memset"), persistent_kernel(work, spec, once, backward=backward)
+
+
 def _by_cudnn(
-    work: Work, spec: TensorSpec, way: str, moved: Traffic, last: bool, again: bool = False
+    work: Work, spec: TensorSpec, way: str, moved: Traffic, again: bool = False
 ) -> tuple[Kernel, ...]:
     """One kernel of cuDNN's, which reads its data twice; `way`: "" or "_backward"."""
-    name = f"batch_norm_library{way}"
-    if last:
-        key = f"nhwc.library{way}"
-        whole = cut_kernel(work, f"{name}_channels_last", key, spec, moved)
-        return small_kernel(work, "memset"), whole
     batch, channels, pixels = shape_of(spec)
     values = float(batch * pixels)
-    key = f"library{way}"
+    name, key = f"batch_norm_library{way}", f"library{way}"
     return (channel_walk(work, name, key, values, channels, 2, *moved.parts, again=again),)
 
 
@@ -181,8 +186,10 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
     twice = Traffic(read.cold, read.hot + read.total, size)
     last = any(channels_last(t) for t in work.op.inputs[:2])
     if _library(work, spec):
+        if last:
+            return _persistent(work, spec, Traffic(read.cold, read.hot, size), backward=True)
         more = 2 * values * spec.itemsize > KEPT_BYTES
-        return _by_cudnn(work, spec, "_backward", twice, last, again=more)
+        return _by_cudnn(work, spec, "_backward", twice, again=more)
     if last:
         reduce = last_kernel(work, "backward_reduce", spec, Traffic(read.cold, read.hot))
         near = read.total <= machine(work).l2_bytes

@@ -4,30 +4,11 @@ from __future__ import annotations
 
 from math import ceil
 
-from gpuscope.cost.channel_walk import Traffic, blocks_kernel, float_weights, paired, shape_of
+from gpuscope.cost.channel_walk import Traffic, blocks_kernel, float_weights, shape_of
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
-
-
-def cut_kernel(work: Work, name: str, key: str, spec: TensorSpec, moved: Traffic) -> Kernel:
-    """A channels-last kernel: blocks cut along channels and pixels."""
-    get = work.constants.value
-    channels = shape_of(spec)[1]
-    pixels = spec.numel // max(channels, 1)
-    grid = ceil(channels / 32) * max(1, min(128, ceil(pixels / 256)))
-    half = get("normalization.batch.library.half") if paired(work, key, pixels) else 1.0
-    return blocks_kernel(
-        work,
-        name,
-        spec,
-        moved,
-        get(f"normalization.batch.{key}.cycles") * half,
-        (max(grid, 1), 512),
-        get(f"normalization.batch.{key}.base_s"),
-        streaming=True,
-    )
 
 
 def channels_last(spec: TensorSpec) -> bool:

@@ -2,9 +2,9 @@
 
 Kernels of a kind share causes: which kernel a library chooses, a layout, a rate. So beside its own
 interval, which averages out over different kernels, each has a part of its error in common with the
-others of its kind. What nobody modelled makes a kernel slower, hardly ever quicker, so the two sides
-are told apart. `kind_spread.toml` holds both by kind; `python validation/kind_errors.py` finds and
-writes them.
+others of its kind. What nobody modelled makes a kernel slower, hardly ever quicker, so the two
+sides are told apart. `kind_spread.toml` holds both by kind; `python validation/kind_errors.py`
+finds and writes them.
 """
 
 from __future__ import annotations
