@@ -51,7 +51,7 @@ class Cut(NamedTuple):
     kept: bool
 
 
-def cut(channels: int, rows: int, backward: bool, itemsize: int, blocks: int) -> Cut:
+def cut(channels: int, rows: int, backward: bool, itemsize: float, blocks: int) -> Cut:
     """The grid for so many channels and rows, on a device that holds so many blocks at once."""
     chunks = ceil(channels / (ACROSS * (4 if channels % 4 == 0 else 1)))
     least, most = KEPT[backward, 4 if itemsize == 4 else 2]
