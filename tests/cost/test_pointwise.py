@@ -120,3 +120,20 @@ def test_values_of_the_host_go_over_before_a_choice() -> None:
     assert names == ["memcpy_h2d_pageable"] * 2 + ["elementwise_strided_where"]
     x = dense(512, 512)
     assert len(run("where", (mask, x, x), (x,))) == 1
+
+
+def test_turned_copies_cost_what_their_reads_do_not_share() -> None:
+    """Lanes whole lines apart wait for one bank of the L1; what a block shares comes once."""
+
+    def taken(channels: int, side: int, dtype: str = "bfloat16") -> float:
+        shape = (16, channels, side, side)
+        rows = TensorSpec(shape, (channels * side**2, side**2, side, 1), dtype, "device", -1)
+        last = TensorSpec(
+            shape, (channels * side**2, 1, side * channels, channels), dtype, "device", -1
+        )
+        return one("clone", (rows,), (last,), hot=True).duration_s / rows.numel
+
+    # 66 x 66 values are 8,712 bytes, which 32 banks tell apart better than 64 x 64's 8,192.
+    assert taken(64, 64) > 1.2 * taken(64, 66)
+    # A block of 512 threads reads whole sectors of 32 channels, but single values of 1,024.
+    assert taken(1024, 66) > 1.5 * taken(32, 66)

@@ -41,6 +41,8 @@ _DIMENSIONS = 4
 
 _UNIT_BYTES = 16
 _STRIDED_THREADS = 512
+_FARTHEST = 1.5
+_UNITS_OF_MEMORY = 64
 
 
 @kernel_model(
@@ -60,7 +62,7 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     parts = [t for t in work.inputs if t.numel]
     types = {t.dtype for t in (*parts, out)}
     if len(types) > 1 or len(work.inputs) == 1 or _rank(work) > _DIMENSIONS:
-        return tuple(copy_kernel(work, t, part_of(out, t)) for t in parts)
+        return tuple(_copied(work, t, parts) for t in parts)
     # An empty vector among others (a cache that holds nothing yet) is no dense tensor of the rank.
     whole = all(len(t.shape) == len(parts[0].shape) for t in work.inputs)
     first, last = (all(of(t) for t in parts) for of in (_is_first, _is_last))
@@ -71,6 +73,20 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     return tuple(
         kernel(work, launch(work, parts[at : at + batch], first))
         for at in range(0, len(parts), batch)
+    )
+
+
+def _copied(work: Work, part: TensorSpec, parts: Sequence[TensorSpec]) -> Kernel:
+    """A copy of one input to its place."""
+    made = copy_kernel(work, part, part_of(work.outputs[0], part))
+    run = _run_bytes(work, parts, True)
+    more_s = _shared_sectors_s(work, (part,), run, sum(run))
+    longer = 1.0 + more_s / made.duration_s
+    return replace(
+        made,
+        duration_s=made.duration_s * longer,
+        low_s=made.low_s * longer,
+        high_s=made.high_s * longer,
     )
 
 
@@ -90,26 +106,25 @@ def _dense(work: Work, parts: Sequence[TensorSpec], first: bool) -> Launch:
     loaded = _UNIT_BYTES if units or out.itemsize != 2 else _UNIT_BYTES // 2
     width = max(int(loaded / out.itemsize), 1)
     block, most = 128, machine(work).units * 32
-    if not units and out.itemsize < 2:  # masks and bytes: value by value, each loaded alone
-        width, block, most = 1, 512, machine(work).units * 2
     each = max(1, min(most, ceil(max(t.numel for t in parts) / (block * width))))
+    if not units and out.itemsize < 2:  # masks and bytes: value by value, as many blocks for all
+        width, block, each = 1, _STRIDED_THREADS, machine(work).units * 2
     cycles = get("copy.cat.dense_cycles") * out.itemsize / 4
     if not units:
-        # Parts of a word are merged into it in the L2.
-        cycles = get(f"copy.cat.{'plain' if out.itemsize < 4 else 'words'}_cycles")
+        cycles = get("copy.cat.plain_cycles") + get("copy.cat.dim_cycles") * len(parts[0].shape)
         cycles += get("copy.cat.apart_cycles") * _apart(width * out.itemsize, run)
     return _launch(
         work,
         parts,
         "cat_vectorized" if units else "cat",
         (each, block, cycles),
-        get("copy.cat.base_s") + _shared_sectors_s(work, parts, run),
+        get("copy.cat.base_s") + _shared_sectors_s(work, parts, run, sum(run)),
         streaming=True,
     )
 
 
 def _apart(bytes_at_once: float, run: Sequence[float]) -> float:
-    """How far from each other a warp stores, 0 (side by side) to 1 (in a sector each).
+    """How far from each other a warp stores, 0 (side by side) to 1 (a sector and a half apart).
 
     Args:
         bytes_at_once: that a thread loads: its neighbour stores so far on, where all is dense.
@@ -118,8 +133,8 @@ def _apart(bytes_at_once: float, run: Sequence[float]) -> float:
     if min(run) >= SECTOR_BYTES:
         return 0.0
     dense = bytes_at_once / SECTOR_BYTES
-    share = min(dense * sum(run) / min(run), 1.0)
-    return float(((share - dense) / (1.0 - dense)) ** 2)
+    share = min(dense * sum(run) / min(run), _FARTHEST)
+    return max((share - dense) / (_FARTHEST - dense), 0.0)
 
 
 def _strided(work: Work, parts: Sequence[TensorSpec], first: bool) -> Launch:
@@ -134,10 +149,13 @@ def _strided(work: Work, parts: Sequence[TensorSpec], first: bool) -> Launch:
     scattered = sum(t.numel * _scattered(t, part_of(out, t)) for t in parts)
     scattered /= sum(t.numel for t in parts)
     cycles = get("copy.cat.cycles") + scattered * get("copy.cat.scattered_cycles")
+    run = _run_bytes(work, parts, True)
+    cycles += get("copy.cat.apart_cycles") * _apart(out.itemsize, run)
+    shared_s = _shared_sectors_s(work, parts, run, sum(run))
     made = _launch(
         work, parts, "cat", (each, block, cycles), steps * step_s / waves, streaming=False
     )
-    return replace(made, floor_s=get("copy.cat.strides_s"))
+    return replace(made, floor_s=get("copy.cat.strides_s") + shared_s)
 
 
 def _scattered(source: TensorSpec, target: TensorSpec) -> float:
@@ -199,15 +217,26 @@ def _run_bytes(work: Work, parts: Sequence[TensorSpec], first: bool) -> list[flo
     return [n * inner * t.itemsize for n, t in zip(own, parts, strict=True)]
 
 
-def _shared_sectors_s(work: Work, parts: Sequence[TensorSpec], run: Sequence[float]) -> float:
-    """What reading back sectors costs that several inputs write parts of."""
+def _shared_sectors_s(
+    work: Work, parts: Sequence[TensorSpec], run: Sequence[float], together: float
+) -> float:
+    """What reading back sectors costs that several inputs write parts of.
+
+    Values that are stored closer than the memory's units are read back unit after unit.
+
+    Args:
+        work: the operator.
+        parts: inputs.
+        run: bytes of each that lie side by side in the output.
+        together: bytes from one run of an input to its next.
+    """
     if written(work) <= machine(work).l2_bytes:
         return 0.0
     get, shared_s = work.constants.value, 0.0
-    for spec, length in zip(parts, run, strict=True):
-        if length < SECTOR_BYTES:
+    for spec, length in zip(parts, run, strict=False):
+        if length < SECTOR_BYTES and together >= _UNITS_OF_MEMORY:
             shared_s += spec.numel * get("copy.cat.shared_sector_s")
-        elif length % SECTOR_BYTES and length < spec.nbytes:
+        elif length >= SECTOR_BYTES and length % SECTOR_BYTES and length < spec.nbytes:
             shared_s += spec.nbytes / length * get("copy.cat.shared_end_s")
     return shared_s
 

@@ -11,6 +11,7 @@ The last two are limited by instructions, not by memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +19,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Literal
 
-from gpuscope.cost.bandwidth import Launch, kernel, reads, written
+from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, kernel, reads, written
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel, Kind
 from gpuscope.document.text import Text
@@ -150,8 +151,10 @@ def dependent_loads(work: Work, plan: Iteration) -> float:
 def turning_cycles(work: Work, source: TensorSpec, target: TensorSpec) -> float:
     """Extra clocks an element where two tensors' dense dimensions differ (a transposition).
 
-    Neighbouring threads then touch different lines on one side; the L1 cache looks up one line
-    a clock, so a warp that touches 32 of them keeps it busy for 32 clocks.
+    Neighbouring threads then read far from each other. What a block's threads do not share of a
+    sector comes from the L2 for each of them, asked for line by line; what they share is in the L1,
+    whose 32 banks of four bytes each hand out one word a clock: lanes whose words lie a multiple of
+    128 bytes apart wait for each other.
     """
     if len(source.shape) != len(target.shape) or source.numel != target.numel:
         return 0.0
@@ -159,12 +162,22 @@ def turning_cycles(work: Work, source: TensorSpec, target: TensorSpec) -> float:
         return 0.0
     if _dense_dim(source) == _dense_dim(target):
         return 0.0
-    share = (lines_of_warp(source, target) - 1) / (_WARP - 1)
-    return work.constants.value("copy.transposed.cycles") * share
+    get = work.constants.value
+    lanes = THREADS * (2 if target.itemsize >= 4 else 4)
+    dense = lanes * source.itemsize / SECTOR_BYTES
+    sectors = lines_of_warp(source, target, lanes, SECTOR_BYTES)
+    apart = min(max((sectors - dense) / (lanes - dense), 0.0), 1.0)
+    asked = (lines_of_warp(source, target) - 1) / (_WARP - 1)
+    waiting = (bank_turns(source, target) - 1) / (_WARP - 1)
+    return float(
+        get("copy.transposed.cycles") * apart * asked
+        + get("copy.transposed.bank_cycles") * (1.0 - apart) * waiting
+    )
 
 
 _WARP = 32
 _LINE_BYTES = 128
+_BANKS, _BANK_BYTES = 32, 4
 
 
 @lru_cache(maxsize=4096)
@@ -173,13 +186,26 @@ def lines_of_warp(
 ) -> int:
     """Cache lines of `source` that neighbouring elements of `target` lie on.
 
-    Counted for a warp in the middle of `target`, whose elements are taken in order of its strides.
-
     Args:
         source: what is read.
         target: what is written.
         lanes: threads that read at once, an element each.
         line_bytes: of a line, or of its sectors.
+    """
+    return len({at // line_bytes for at in _read_at(source, target, lanes)})
+
+
+@lru_cache(maxsize=4096)
+def bank_turns(source: TensorSpec, target: TensorSpec) -> int:
+    """Turns in which the L1's banks hand out what 32 neighbouring elements of `target` read."""
+    words = {at // _BANK_BYTES for at in _read_at(source, target, _WARP)}
+    return max(Counter(word % _BANKS for word in words).values(), default=1)
+
+
+def _read_at(source: TensorSpec, target: TensorSpec, lanes: int) -> list[int]:
+    """Bytes from the start of `source` at which neighbouring threads read.
+
+    Those in the middle of `target`, whose elements are taken in order of its strides.
     """
     order = [
         d
@@ -187,14 +213,14 @@ def lines_of_warp(
         if target.shape[d] > 1
     ]
     first = max(0, min(target.numel // 2, target.numel - lanes))
-    found = set()
+    found = []
     for place in range(first, min(first + lanes, target.numel)):
-        at = 0
+        rest, at = place, 0
         for d in order:
-            place, index = divmod(place, target.shape[d])
+            rest, index = divmod(rest, target.shape[d])
             at += index * source.stride[d]
-        found.add(int(at * source.itemsize) // line_bytes)
-    return len(found)
+        found.append(int(at * source.itemsize))
+    return found
 
 
 def _dense_dim(spec: TensorSpec) -> int:

@@ -97,10 +97,12 @@ def where(work: Work) -> tuple[Kernel, ...]:
 @kernel_model("aten::masked_fill", "aten::masked_fill_")
 def masked_fill(work: Work) -> tuple[Kernel, ...]:
     """In place where a mask is set; out of place the whole tensor is cloned first."""
-    fill = elementwise(work, name="masked_fill", casting=False)
-    if work.op.name.endswith("_") or not fill:
-        return fill
-    return copy_kernel(work, work.op.inputs[0], work.outputs[0], is_hot(work, 0)), *fill
+    if work.op.name.endswith("_") or not work.outputs or not work.outputs[0].numel:
+        return elementwise(work, name="masked_fill", casting=False)
+    clone = copy_kernel(work, work.op.inputs[0], work.outputs[0], is_hot(work, 0))
+    of_clone = (work.outputs[0], *work.op.inputs[1:])
+    filled = replace(work, op=replace(work.op, inputs=of_clone))
+    return clone, *elementwise(filled, name="masked_fill", casting=False)
 
 
 @kernel_model("aten::glu")

@@ -13,6 +13,7 @@ from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, Machine, kernel, machi
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.resample_gradient import bilinear_backward
+from gpuscope.cost.resample_planes import WAYS, by_planes
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
@@ -81,6 +82,8 @@ def interpolate(work: Work) -> tuple[Kernel, ...]:
         return (copy_kernel(work, work.op.inputs[0], out),)
     if name == "upsample_bilinear2d" and not out.is_channels_last:
         return (_bilinear(work, out),)
+    if (way := name.removeprefix("upsample_")) in WAYS:
+        return by_planes(work, way)
     cycles = work.constants.value(f"copy.interpolate.{method}_cycles")
     return (
         _pixelwise(work, name, "interpolate", out.numel, cycles, out.dtype, out.is_channels_last),
@@ -157,6 +160,8 @@ def interpolate_backward(work: Work) -> tuple[Kernel, ...]:
     name = work.op.name.rpartition("::")[2].lstrip("_")
     if name == "upsample_bilinear2d_backward":
         return bilinear_backward(work)
+    if (way := name.removeprefix("upsample_").removesuffix("_backward")) in WAYS:
+        return by_planes(work, way)
     method = _method(name)
     last = out.is_channels_last
     if method == "nearest":

@@ -5,8 +5,10 @@
 adds a share of it to four pixels. Lanes of a warp that add to one address take turns; enlarged four
 times, four neighbours do. 16-bit values are added in pairs (`fastSpecializedAtomicAdd`, in
 KernelUtils.cuh): lanes of even and of odd places take separate ways, and both halves of a word are
-one address. So a warp is followed here, addition by addition: in how many turns its lanes' words
-go, and how many sectors of the L2 each turn touches.
+one address. Additions to one sector of the L2 follow each other, whoever makes them: enlarged
+sixteen times, all threads that run at once add to a few hundred. And a warp is followed here,
+addition by addition: in how many turns its lanes' words go, and how many sectors of the L2 each
+turn touches.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from __future__ import annotations
 from functools import lru_cache
 from math import ceil, prod
 
-from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, kernel, reads, written
+from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
 
 _WARP, _THREADS, _CORNERS = 32, 1024, 4
 
@@ -45,6 +48,9 @@ def bilinear_backward(work: Work) -> tuple[Kernel, ...]:
     sector = get(f"copy.atomic.{'pair' if half else 'value'}_sector_cycles") / _WARP
     corners = bool(work.op.args.get("align_corners", False))
     turns = warp_sectors(out.shape, grad.shape[2:], last, corners, out.itemsize)
+    way = "last" if last else "pair" if half else "value"
+    waiting = _CORNERS * get(f"copy.atomic.{way}_clocks") * machine(work).units
+    waiting /= _sectors_at_once(work, out, grad, last)
     body = kernel(
         work,
         Launch(
@@ -54,7 +60,7 @@ def bilinear_backward(work: Work) -> tuple[Kernel, ...]:
             read.hot,
             written(work),
             items=grad.numel,
-            cycles=max(lanes, turns * sector),
+            cycles=max(lanes, turns * sector, waiting),
             grid=max(1, ceil(grad.numel / _THREADS)),
             block=_THREADS,
             streaming=True,
@@ -64,6 +70,18 @@ def bilinear_backward(work: Work) -> tuple[Kernel, ...]:
         ),
     )
     return fill_kernel(work, out), body
+
+
+def _sectors_at_once(work: Work, out: TensorSpec, grad: TensorSpec, last: bool) -> float:
+    """Sectors that all resident threads together add to: what lies in one is added in turn."""
+    m = machine(work)
+    _, channels, high, wide = out.shape
+    inner = channels if last else 1
+    rows = m.units * max(m.threads_per_unit, _THREADS) / (grad.shape[3] * inner)
+    rows = min(rows, grad.numel / (grad.shape[3] * inner))
+    # Those rows of the gradient lie on so many of the output, one more a picture.
+    met = rows * high / grad.shape[2] + max(rows / grad.shape[2], 1.0)
+    return max(met * wide * inner * out.itemsize / SECTOR_BYTES, 1.0)
 
 
 @lru_cache(maxsize=1024)
