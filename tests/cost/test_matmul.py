@@ -395,6 +395,25 @@ def test_a_bias_of_a_large_float32_product_is_free() -> None:
     assert _with_bias_s(4096, 4096, 256) == pytest.approx(198e-6, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "measured_s"),
+    [
+        (64, 9216, 2304, 75e-6),
+        (512, 1024, 1024, 32.3e-6),
+        (4096, 60, 2048, 39.9e-6),
+        (4872, 13, 1536, 29.0e-6),
+        (27, 640, 504, 6.7e-6),
+    ],
+)
+def test_slices_of_float32_cost_a_sum_that_grows_with_them(
+    m: int, n: int, k: int, measured_s: float
+) -> None:
+    """Two kernels on an H200, "execute_split_k" the second: 3.0 us for 3 to 7 slices, 9 for 33."""
+    a, b = dense(m, k, dtype="float32"), turned(dense(n, k, dtype="float32"))
+    kernels = run("aten::mm", (a, b), (dense(m, n, dtype="float32"),), hot=True)
+    assert sum(kernel.duration_s for kernel in kernels) == pytest.approx(measured_s, rel=0.25)
+
+
 @pytest.mark.parametrize(("m", "n", "k"), [(64, 1024, 4096), (256, 256, 4096), (128, 768, 768)])
 def test_a_bias_keeps_float32_from_splitting_k_as_it_would(m: int, n: int, k: int) -> None:
     """cuBLAS has no plain kernel for both: 54 us with a bias, 24 without (64 x 1024 x 4096)."""

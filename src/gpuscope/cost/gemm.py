@@ -152,7 +152,8 @@ def _timed(problem: Problem, machine: Machine, split_k: bool = True) -> _Timed:
     if len(slices) > 1:
         split = slices > 1
         slow = machine.bias_split if problem.biased else 1.0
-        total = total * np.where(split, slow, 1.0) + split * machine.split_s
+        later_s = machine.bias_split_s if problem.biased else 0.0
+        total = total * np.where(split, slow, 1.0) + split * (machine.split_s + later_s)
         whole = total + split * _reduction_s(problem, machine, slices)
     return _Timed(slices, sliced, compute, memory, total, whole)
 
@@ -183,16 +184,15 @@ def _at(problem: Problem, machine: Machine, timed: _Timed, flat: int) -> Plan:
 def _slices(problem: Problem, machine: Machine, blocks: Numbers) -> Numbers:
     """How many slices of K to try, one row a choice: 1, and what half or wholly fills the device.
 
-    A slice keeps a few main-loop steps. Products of int8 are not split. Kernels that load element
-    by element wait so long that blocks beside them on a multiprocessor are worth it: twice and
-    three times as many slices as there are multiprocessors, too.
+    A slice keeps a few main-loop steps. Products of int8 are not split. Kernels that wait for
+    memory within a step have more slices than there are multiprocessors: blocks beside each other
+    on one hide the waiting.
     """
     depth = problem.k * problem.item_bytes / machine.step_bytes
     steps = machine.bias_slice_steps if problem.biased else machine.slice_steps
     most = np.minimum(depth // steps, machine.bias_slices if problem.biased else _MOST_SLICES)
-    fills = (0.5, 1.0, 2.0, 3.0) if machine.in_turn else (0.5, 1.0)
-    idle = blocks.min() < fills[-1] * machine.units and machine.in_turn
-    idle = idle or blocks.min() * 2 <= machine.units
+    fills = machine.fills
+    idle = blocks.min() * 2 <= machine.units * max(1.0, fills[-1])
     if problem.dtype == "int8" or most.max() <= 1.0 or not idle:
         return np.ones((1, len(blocks)))
     filled = [np.minimum(fill * machine.units // blocks, most) for fill in fills]
@@ -258,7 +258,8 @@ def tile_times(problem: Problem, machine: Machine, slices: Numbers, loaded: Numb
     if problem.item_bytes < problem.aligned < 16:
         factor = 1.0  # two elements a copy already: the layout no longer matters
     loaded_bytes = loaded * steps * machine.step_bytes
-    multiply, load = (1.0, factor) if machine.in_turn else (factor, 1.0)
+    threads = machine.in_turn or machine.vector
+    multiply, load = (1.0, factor) if threads else (factor, 1.0)
     # Masked rows and columns are computed, but not written.
     m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)
     a_byte_s = (machine.bias_store if problem.biased else 1.0) / machine.store_bytes_per_s
@@ -302,11 +303,17 @@ def main_loop_s(one: TileTimes, rounds: Numbers, hidden: Numbers, machine: Machi
     waiting = np.ceil(rounds / hidden) * one.steps
     if machine.in_turn:
         return rounds * (one.multiply + one.load) + waiting
+    busy = (rounds * one.multiply, rounds * one.load)
     if machine.vector:
-        return np.hypot(rounds * np.maximum(one.multiply, one.load), waiting)
-    paces = np.stack([rounds * one.multiply, rounds * one.load, waiting])
-    high, p = paces.max(axis=0), machine.loop_overlap
-    together: Numbers = high * ((paces / high) ** p).sum(axis=0) ** (1.0 / p)
+        return np.hypot(_norm(machine.loop_overlap, *busy), waiting)
+    return _norm(machine.loop_overlap, *busy, waiting)
+
+
+def _norm(exponent: float, *times: Numbers) -> Numbers:
+    """What lasts at least as long as each; the smaller the exponent, the longer."""
+    paces = np.stack(times)
+    high = paces.max(axis=0)
+    together: Numbers = high * ((paces / high) ** exponent).sum(axis=0) ** (1.0 / exponent)
     return together
 
 
@@ -317,7 +324,8 @@ def reduction_s(problem: Problem, machine: Machine, slices: float) -> float:
 
 def _reduction_s(problem: Problem, machine: Machine, slices: Numbers) -> Numbers:
     partial = 4.0 * problem.m * problem.n * problem.batch * slices
-    return machine.reduce_s + (partial + problem.c_bytes) / (0.55 * machine.memory_bytes_per_s)
+    moved_s = (partial + problem.c_bytes) / machine.reduce_bytes_per_s
+    return machine.reduce_s + machine.slice_s * slices + moved_s
 
 
 def _memory_s(problem: Problem, machine: Machine) -> Numbers:

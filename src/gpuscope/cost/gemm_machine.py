@@ -72,8 +72,9 @@ class Machine:
         step_s: its time when only latency limits it, by tile.
         in_turn: a step waits, loads and multiplies one after the other, as kernels do that load
             element by element; else the slowest of the three sets the pace.
-        loop_overlap: exponent of the norm that joins a step's multiply-adds, loads and waiting on
-            the matrix unit; the larger, the more hide behind the slowest.
+        loop_overlap: exponent of the norm that joins a step's multiply-adds and loads, on the
+            matrix unit with its waiting; the larger, the more hide behind the slowest.
+        fills: how often the slices of K may fill the device.
         slice_steps, bias_slice_steps: main-loop steps that a slice of K keeps at least, without and
             with a bias.
         tile_s: start of a tile that its neighbours do not hide.
@@ -82,12 +83,15 @@ class Machine:
         bias_slices, bias_split: most slices of K where a bias is added, and how much longer they
             take. cuBLAS has no plain kernel of float32 for both: sums are cleared before, added up
             by turns, or an old kernel is taken ("sgemm_largek") and the row added after it.
+        bias_split_s: how much longer they take, whatever they multiply.
         cold_s: added latency of the first loads where an operand is not in L2.
         split_s: writing partial results where K is split.
         reduce_s: floor of the kernel that adds up slices of K.
+        slice_s: more for each slice.
+        reduce_bytes_per_s: at which it reads and writes.
         overlap: exponent of the norm that joins arithmetic and memory time.
         layout_nt, layout_tn: factors on the arithmetic in these layouts, which some kernels must
-            transpose on the way; on the loads, where kernels load element by element.
+            transpose on the way; on the loads, where the same threads load and multiply.
         gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
         gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
         walks: kernels for few rows, by layout, where there are.
@@ -118,6 +122,7 @@ class Machine:
     step_s: Numbers
     in_turn: bool
     loop_overlap: float
+    fills: tuple[float, ...]
     slice_steps: float
     bias_slice_steps: float
     tile_s: float
@@ -125,9 +130,12 @@ class Machine:
     bias_store: float
     bias_slices: float
     bias_split: float
+    bias_split_s: float
     cold_s: float
     split_s: float
     reduce_s: float
+    slice_s: float
+    reduce_bytes_per_s: float
     overlap: float
     layout_nt: float
     layout_tn: float
@@ -201,7 +209,12 @@ def machine_for(
 
 def _has_both(device: Device, rate: str, family: str) -> bool:
     """Whether the library multiplies aligned rows by kernels of two generations."""
-    return rate == "tf32" and family == "matmul" and device.compute_capability == (9, 0)
+    return rate == "tf32" and _is_hopper(device, family)
+
+
+def _is_hopper(device: Device, family: str) -> bool:
+    """Whether it is a product on a device whose kernels were recorded one by one."""
+    return family == "matmul" and device.compute_capability == (9, 0)
 
 
 def _machine(
@@ -248,6 +261,9 @@ def _machine(
     keys = [key, f"gemm.{variant}", "gemm"]
     if not unaligned and _has_both(device, rate, family):
         keys = [f"{family}.{'mma' if earlier else 'wgmma'}_{rate}", *keys]
+    ffma = rate == "fp32" and unit == "vector" and _is_hopper(device, family)
+    if ffma:
+        keys = [f"{family}.ffma_fp32", *keys]
 
     def get(name: str) -> float:
         return constants.value(*(f"{place}.{name}" for place in keys))
@@ -264,6 +280,7 @@ def _machine(
         load_flops = get("flops_per_clock_per_unit")
         efficiency = plain if single else _unaligned_efficiency(plain, clock_flops, load_flops)
     choice = earlier or _SINGLE[rate] if single else _choice(rate, family, unaligned)
+    choice = "ffma" if ffma else choice
     tiles = tiles_for(device, unit, "float" if wide else choice)
     narrow = get("narrow")
     units = device.compute_units or 1
@@ -284,6 +301,7 @@ def _machine(
         step_s=blocks * (np.full(len(tiles), get("wait_s")) if single else per_byte * step_bytes),
         in_turn=single,
         loop_overlap=get("loop_overlap"),
+        fills=(0.5, 1.0, 2.0, 3.0) if single else (0.5, 1.0, 2.0) if ffma else (0.5, 1.0),
         slice_steps=get("slice_steps"),
         bias_slice_steps=get("bias_slice_steps"),
         tile_s=get("tile_s") * blocks,
@@ -291,9 +309,12 @@ def _machine(
         bias_store=get("bias_store"),
         bias_slices=get("bias_slices"),
         bias_split=get("bias_split"),
+        bias_split_s=get("bias_split_s"),
         cold_s=get("cold_s"),
         split_s=get("split_s"),
         reduce_s=get("reduce_s"),
+        slice_s=get("slice_s"),
+        reduce_bytes_per_s=get("reduce_share") * bandwidth * get("bandwidth_efficiency"),
         overlap=get("overlap"),
         layout_nt=get("layout_nt"),
         layout_tn=get("layout_tn"),

@@ -107,18 +107,20 @@ def _persistent(work: Work, problem: Problem) -> Plan | None:
     blocks = rows * ceil(problem.n / tile.n)
     rounds = max(1.0, blocks / work.units)
     steps = ceil(problem.k * problem.item_bytes / (2.0 * tile.k))
-    size = "small" if small else "large"
-    get = work.constants.value
-    compute_s = rounds * (
-        get(f"matmul.grouped.{size}.tile_s") + steps * get(f"matmul.grouped.{size}.step_s")
-    ) + problem.batch * get("matmul.grouped.group_s")
-    # A block reads its own tiles' operands: the last round's blocks alone do not fill the memory.
-    uneven = ceil(rounds) / rounds
-    share = get("matmul.grouped.memory_share")
-    memory_s = problem.least_bytes * uneven / (work.bandwidth * share)
+    get, at = work.constants.value, f"matmul.grouped.{'small' if small else 'large'}"
+    # Tiles of many sizes end at different times: only part of the last round is waited for.
+    whole = get(f"{at}.whole_rounds")
+    compute_s = (whole * ceil(rounds) + (1.0 - whole) * rounds) * (
+        get(f"{at}.tile_s") + steps * get(f"{at}.step_s")
+    ) + problem.batch * get(f"{at}.group_s")
+    read = (0.0 if problem.hot_a else problem.a_bytes) + (0.0 if problem.hot_b else problem.b_bytes)
+    moved = read + problem.c_bytes + problem.extra_read_bytes
+    memory_s = moved / (work.bandwidth * get(f"{at}.memory_share"))
     high, low = max(compute_s, memory_s), min(compute_s, memory_s)
-    seconds = high * (1.0 + (low / high) ** 4) ** 0.25 + get("matmul.grouped.start_s")
-    seconds += 0.0 if problem.hot_a and problem.hot_b else get("matmul.grouped.cold_s")
+    overlap = get(f"{at}.overlap")
+    seconds = high * (1.0 + (low / high) ** overlap) ** (1.0 / overlap)
+    seconds += get(f"{at}.start_s")
+    seconds += 0.0 if problem.hot_a and problem.hot_b else get(f"{at}.cold_s")
     return Plan(
         seconds,
         tile,
@@ -127,7 +129,7 @@ def _persistent(work: Work, problem: Problem) -> Plan | None:
         rounds,
         compute_s,
         memory_s,
-        problem.least_bytes - problem.c_bytes,
+        moved - problem.c_bytes,
         problem.c_bytes,
         "memory" if memory_s > compute_s else "tensor_core",
         1,
