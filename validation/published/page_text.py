@@ -196,6 +196,10 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "Megatron-Core adds in float32 steps of their own (`_apply_bias`, megatron/core/transformer/moe/experts.py; by their bytes 2 ms); "
         "these, attention's sinks and recomputed norms are not in the program. One plan on one machine went from 28,947 to 18,304 and back to 28,672 "
         "tokens/s a GPU in its last three releases.",
+        "State-space mixers: Nemotron 3 Nano came out 19 to 26 % too fast at first sight, as other mixtures of experts of these releases "
+        "do. Its scans are mamba_ssm's kernels with each tensor moved once, products at what Triton's reach (`src/gpuscope/cost/state_space.py`); they are "
+        "a tenth of the step, so that even twice their time would not explain it. Experts of 1,856 features in one product each, its router's steps in "
+        "float32 and its shared experts' own stream are not in the program.",
         "Low-rank adapters (MLPerf, Llama 2 70B): expressed from its train.py and configuration, nothing else, they came out "
         "5 % too fast to 10 % too slow at first sight. Two habits decide: with eight ranks a sequence the host sets the pace without CUDA graphs (0.99 s, 0.23 measured), and "
         "a ring of keys and values instead of shared heads takes half as long again (0.35 s). Rows that state no parallelism, and "
@@ -263,6 +267,8 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "滑动窗口：TPU 上的 Gemma 3 12B（六块中五块只看 1,024 个 token）按其配方（序列 32,768、分块 1,024、输出层分 16 块）初次预测即快 1 % 与 7 %。GPT-OSS 120B 快 20 至 50 %，"
         "原因不在窗口：GB300 上 bf16 每块 24 ms，只找到 16 ms，其中注意力 1.1 ms。它的专家带偏置，Megatron-Core 以单独的 float32 步骤相加（megatron/core/transformer/moe/experts.py 的 `_apply_bias`，按字节约 2 ms）；"
         "这些、注意力汇点（sink）与重算的归一化均不在程序中。同一方案在同一机器的最近三个版本中，每 GPU 每秒 token 数由 28,947 变为 18,304，又回到 28,672。",
+        "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，与这些版本的其他混合专家模型相同。它的扫描是 mamba_ssm 的内核，每个张量搬运一次，矩阵乘按 Triton 可达的速率（`src/gpuscope/cost/state_space.py`）；"
+        "它们只占一步的十分之一，即使慢一倍也不能解释。每个宽 1,856 的专家各为一次矩阵乘、路由的 float32 步骤、共享专家自己的流均不在程序中。",
         "低秩适配器（MLPerf，Llama 2 70B）：只按其 train.py 与配置表达，初次预测即为快 5 % 至慢 10 %。两个习惯起决定作用：八卡分担一个序列时，"
         "没有 CUDA graph 则由主机定步速（0.99 s，实测 0.23），以环形传递键值代替分担注意力头则再长一半（0.35 s）。未写明并行方式的，"
         "以及在张量并行各卡之间切分适配器的，未表达。",
@@ -287,7 +293,7 @@ WHY_ZH: Mapping[str, str] = {
     "the batch is not stated": "批大小没有说明",
     "NVFP4 training is not there": "没有 NVFP4 训练",
     "multi-token prediction has no ready-made program": "多 token 预测没有现成的程序",
-    "state-space layers have no ready-made program": "状态空间层没有现成的程序",
+    "experts of a latent have no ready-made program": "潜在空间中的专家没有现成的程序",
     "the precision is not stated": "精度没有说明",
     "its parallelism is not stated": "并行方式没有说明",
     "a job of several devices, which Accelerate's Megatron plugin prepared": "由 Accelerate 的 Megatron 插件准备的多设备任务",

@@ -32,6 +32,8 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     # NeMo's first 8 billion are Nemotron-3; its larger ones are Nemotron-4.
     (r"nemotron-?8b", "nemotron-3-8b"),
     (r"nemotron-?4?-?(15|340)b", "nemotron-4-{}b"),
+    (r"nemotron-?3-?nano", "nemotron-3-nano-30b-a3b"),
+    (r"nemotron-?h-?(8|47|56)b", "nemotron-h-{}b"),
 )
 """Ways to write a name, all of it, and what the catalogue calls it; others by the same letters."""
 

@@ -65,6 +65,7 @@ MODELS = Registry[KernelModel](
         "coalesce": ("aten::_coalesce",),
         "collective": _COMMUNICATION,
         "triton_launch": (TRITON,),
+        "state_space": ("gpuscope_networks::",),
         "fourier": ("aten::_fft_",),
         "group_norm": ("aten::native_group_norm", "aten::group_norm"),
         "index_sums": (),

@@ -25,7 +25,7 @@ from gpuscope.program.triton_blocks.work import BlockWork, Traffic
 _LANES = 128
 """Instructions that a multiprocessor finishes in a clock."""
 
-_DOT_SHARE = 0.8
+DOT_SHARE = 0.8
 """What Triton's products reach of the vendor's library (a judgement; Triton's own tutorials show
 0.75 to 1)."""
 
@@ -188,7 +188,7 @@ def _tensor_s(work: Work, counted: BlockWork) -> float:
     for dtype, flops in counted.dots:
         peak, _ = rate_and_unit(work.device, dtype)
         library = machine_for(work.device, work.constants, dtype, "matmul", 16)
-        total += flops / (peak * min(library.efficiency, 1.0) * _DOT_SHARE)
+        total += flops / (peak * min(library.efficiency, 1.0) * DOT_SHARE)
         loaded_s = _operands_bytes(counted) / (library.l2_bytes_per_s * m.units)
     return max(total, loaded_s) * share
 

@@ -135,7 +135,15 @@ def size_of(model: str) -> TransformerSize:
             Text("There is one for decoders: GPT-2, Llama, Mixtral, Gemma, Qwen, Phi, DeepSeek."),
             Text("Type: gpuscope models"),
         )
-    return found.size()
+    size = found.size()
+    if size.pattern:
+        raise UnsupportedError(
+            Text("There is no plan for {model}: its blocks differ.", model=found.name),
+            Text("A plan is made of what one block costs; here each has another part."),
+            Text("Predict a layout that you choose: gpuscope predict {model} --help",
+                 model=found.name),
+        )  # fmt: skip
+    return size
 
 
 def clusters_of(

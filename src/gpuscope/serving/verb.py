@@ -321,7 +321,14 @@ def _size(model: str | TransformerSize) -> tuple[TransformerSize, str]:
             "",
             Text("Name a decoder: gpuscope models lists them."),
         )
-    return found.size(), found.name
+    size = found.size()
+    if size.states is not None:
+        raise UnsupportedError(
+            Text("{model} cannot be served here: it has state-space mixers.", model=found.name),
+            Text("What an iteration of such a block costs is not known."),
+            Text("Its training can be predicted: gpuscope predict {model}", model=found.name),
+        )
+    return size, found.name
 
 
 def cache_bytes_of(dtype: str) -> float:

@@ -36,6 +36,8 @@ PLANS = [
     ("squared", SHARED, {}),
     ("near", {**SHARED, "recompute": "selective"}, {}),
     ("near", {"cp": 2, "microbatch": 4, "rotation": "heads"}, {}),
+    ("hybrid", {**SHARED, "ep": 2}, {}),
+    ("hybrid", {**HALF, "ep": 2}, {"fused_steps": True, "tokens_first": True}),
     ("mixture", {**HALF, "ep": 2}, {}),
     ("mixture", SHARED, {}),
     ("mixture", {**SHARED, "ep": 2, "recompute": "full"}, {}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import tiny_decoders
@@ -13,6 +14,7 @@ from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError
 from gpuscope.program.models import find
 from gpuscope.program.models.parallel.checks import padded_vocabulary, plan_of
 from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
+from gpuscope.program.models.parallel.published import PUBLISHED
 from gpuscope.program.models.parallel.size import TransformerSize
 
 
@@ -189,3 +191,11 @@ def test_typed_suggestions_are_possible() -> None:
 
 def test_an_expert_model_without_ep_is_whole_on_every_rank() -> None:
     assert plan_of(tiny_decoders.MIXTURE, 16, ParallelOptions(dp=2)).ep == 1
+
+
+def test_state_space_heads_are_shared_by_groups() -> None:
+    size = PUBLISHED["nemotron-h-8b"]
+    assert plan_of(size, 4096, ParallelOptions(tp=8)).tp == 8
+    few = replace(size, states=replace(size.states, groups=2))
+    with pytest.raises(InvalidValueError, match="2 groups of state-space heads"):
+        plan_of(few, 4096, ParallelOptions(tp=4))

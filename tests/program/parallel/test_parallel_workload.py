@@ -80,6 +80,7 @@ def test_what_was_assumed_is_said() -> None:
         ("bert-base", {}, {}, UnsupportedError, "no ready-made parallel program for bert-base"),
         ("resnet50", {}, {}, UnsupportedError, "no ready-made parallel program for resnet50"),
         ("qwen3-next-80b-a3b", {}, {}, UnsupportedError, "with linear"),
+        ("nemotron-h-8b", {}, {"cp": 2}, UnsupportedError, "state-space mixers"),
         ("gemma-2-2b", {"seq": 8192}, {"cp": 2}, UnsupportedError, "no ready-made ring"),
         ("llama-3.1-8b", {"attention": "eager"}, {"cp": 2}, InvalidValueError, "fused attention"),
         (

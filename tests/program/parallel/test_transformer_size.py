@@ -11,6 +11,7 @@ from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.program.models import find, model_names
 from gpuscope.program.models.parallel.configurations import size_of
 from gpuscope.program.models.parallel.options import Software
+from gpuscope.program.models.parallel.published import PUBLISHED
 from gpuscope.program.models.parallel.size import Experts, TransformerSize
 
 
@@ -89,6 +90,31 @@ def test_parameters_that_work_on_a_token() -> None:
     assert dense().active_parameters == dense().parameters
 
 
+@pytest.mark.parametrize(
+    ("name", "billions", "active"),
+    [
+        ("nemotron-3-nano-30b-a3b", 31.58, 3.58),  # its model card: 31.6 and 3.6 billion
+        ("nemotron-h-8b", 8.10, 8.10),  # Nemotron-H, arXiv:2504.03624
+        ("nemotron-h-56b", 56.3, 56.3),
+        ("nemotron-nano-9b-v2", 8.89, 8.89),  # arXiv:2508.14444
+        ("nemotron-nano-12b-v2", 12.31, 12.31),
+    ],
+)
+def test_hybrids_have_the_published_parameters(name: str, billions: float, active: float) -> None:
+    size = PUBLISHED[name]
+    assert size.parameters / 1e9 == pytest.approx(billions, rel=1e-3)
+    assert size.active_parameters / 1e9 == pytest.approx(active, rel=1e-3)
+
+
+def test_of_a_hybrid_only_some_blocks_attend() -> None:
+    """Nemotron-H 8B: 4 of 52 (its paper, table 1), 24 of them feed-forward parts."""
+    size = PUBLISHED["nemotron-h-8b"]
+    assert size.attended(8192) == 4 * 8192 / 2
+    assert sum(size.pattern[n] == "-" for n in range(size.layers)) == 24
+    assert size.deep(5).pattern == "M-M-M"
+    assert size.deep(104).pattern == size.pattern * 2
+
+
 @pytest.mark.parametrize("kind", tiny_decoders.KINDS)
 @pytest.mark.parametrize("fused", [False, True])
 def test_the_network_has_as_many_parameters_as_its_size_says(kind: str, fused: bool) -> None:
@@ -132,6 +158,8 @@ def test_every_layer_adds_its_own_parameters(layers: int, more: int) -> None:
         ({"experts": Experts(count=4, chosen=5, ffn=8)}, "5 of 4 experts"),
         ({"norm": "batch"}, "no 'batch'"),
         ({"activation": "tanh"}, "no 'tanh'"),
+        ({"pattern": "M"}, "'M' is no pattern of 2 blocks"),
+        ({"pattern": "MX"}, "'MX' is no pattern"),
     ],
 )
 def test_sizes_that_cannot_be(changes: dict, said: str) -> None:

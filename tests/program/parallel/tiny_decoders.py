@@ -1,6 +1,12 @@
 """Decoders small enough to be trained in a test, one of each kind."""
 
-from gpuscope.program.models.parallel.size import Experts, LatentAttention, TransformerSize, Window
+from gpuscope.program.models.parallel.size import (
+    Experts,
+    LatentAttention,
+    StateSpace,
+    TransformerSize,
+    Window,
+)
 
 LLAMA = TransformerSize(
     layers=2, hidden=32, heads=4, kv_heads=2, head=8, ffn=48, vocabulary=64, context=16
@@ -78,6 +84,23 @@ NEAR = TransformerSize(
     window=Window(tokens=4),
 )
 
+HYBRID = TransformerSize(
+    layers=4,
+    pattern="M*E-",
+    hidden=32,
+    heads=4,
+    kv_heads=2,
+    head=8,
+    ffn=48,
+    vocabulary=64,
+    context=16,
+    gated=False,
+    activation="relu2",
+    positions="none",
+    experts=Experts(count=4, chosen=2, ffn=24, shared_ffn=24),
+    states=StateSpace(heads=4, head=8, state=8, groups=2, chunk=8),
+)
+
 KINDS = {
     "llama": LLAMA,
     "gpt": GPT,
@@ -85,4 +108,5 @@ KINDS = {
     "latent": LATENT,
     "squared": SQUARED,
     "near": NEAR,
+    "hybrid": HYBRID,
 }

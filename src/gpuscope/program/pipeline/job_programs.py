@@ -258,7 +258,7 @@ def _capture_stage(
             task="train",
             strict=strict,
             world=world,
-            declared=EqualLayers(len(held), dense, job.size.period),
+            declared=None if job.size.pattern else EqualLayers(len(held), dense, job.size.period),
         )
     except NotFoldableError as reason:
         _log.debug("stage %d is captured whole: %s", stage, reason)

@@ -1,7 +1,7 @@
 """A plain decoder-only transformer: whole, or the part of it that one pipeline stage holds.
 
-Pre-norm blocks as in GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023); every size and
-choice is in `TransformerSize`.
+Pre-norm blocks as in GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023), or a hybrid's of
+one part each; every size and choice is in `TransformerSize`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from gpuscope.program.models.networks.state_space import StateSpaceMixer
 from gpuscope.program.models.networks.transformer_attention import make_attention
 from gpuscope.program.models.networks.transformer_experts import MixtureOfExperts
 from gpuscope.program.models.networks.transformer_loss import next_token_loss
@@ -48,6 +49,35 @@ class Block(nn.Module):
         return out
 
 
+class HybridBlock(nn.Module):
+    """One part, normed before and added to its input (Nemotron-H, arXiv:2504.03624)."""
+
+    def __init__(self, size: TransformerSize, software: Software, layer: int) -> None:
+        super().__init__()
+        letter = size.pattern[layer]
+        self.norm = make_norm(size, software)
+        self.attention = make_attention(size, software, layer) if letter == "*" else None
+        self.mixer = None
+        if letter == "M" and size.states is not None:
+            self.mixer = StateSpaceMixer(size, software, size.states)
+        self.feed: nn.Module | None = None
+        if letter == "E" and size.experts is not None:
+            self.feed = MixtureOfExperts(size, software, size.experts)
+        elif letter == "-":
+            self.feed = FeedForward(size, software)
+
+    def forward(self, x: torch.Tensor, by: Rotation | None) -> torch.Tensor:
+        """(sequences, tokens, hidden) -> the same."""
+        normed = self.norm(x)
+        if self.attention is not None:
+            part: torch.Tensor = self.attention(normed, by)
+        else:
+            only = self.mixer if self.mixer is not None else self.feed
+            assert only is not None
+            part = only(normed)
+        return x + part
+
+
 class Transformer(nn.Module):
     """A decoder, or a contiguous part of it.
 
@@ -85,7 +115,8 @@ class Transformer(nn.Module):
         self.positions = None
         if first and size.positions == "learned":
             self.positions = nn.Embedding(size.context, size.hidden)
-        self.layers = nn.ModuleList(Block(size, software, layer) for layer in which)
+        block = HybridBlock if size.pattern else Block
+        self.layers = nn.ModuleList(block(size, software, layer) for layer in which)
         self.norm = make_norm(size, software) if last else None
         self.output = nn.Linear(size.hidden, size.vocabulary, bias=False) if last else None
         if size.tied and self.embedding is not None and self.output is not None:

@@ -61,6 +61,7 @@ class ExpertMatrices(nn.Module):
         self.product = cast_grouped if cast else _in_dtype
         self.gated = one_kernel(gated, fused and size.gated)
         self.gated_halves = one_kernel(gated_halves, fused and self.joined)
+        self.act = one_kernel(ACTIVATION[size.activation], fused and size.activation == "relu2")
         wide = 2 * experts.ffn if self.joined else experts.ffn
         self.up = nn.Parameter(torch.empty(experts.count, size.hidden, wide))
         self.gate = None
@@ -84,7 +85,7 @@ class ExpertMatrices(nn.Module):
             elif gate is not None:
                 inner = self.gated(self.product(tokens, gate, ends), inner, act)
             else:
-                inner = act(inner)
+                inner = self.act(inner)
             return self.product(inner, down, ends)
         parts = []
         for number, part in enumerate(torch.split(tokens, counts.tolist())):

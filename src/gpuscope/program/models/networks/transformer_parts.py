@@ -81,6 +81,12 @@ ACTIVATION: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+def activated(size: TransformerSize, software: Software) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The activation of a part without a gate, one kernel where the software fuses steps."""
+    steps = software.fused_steps and not size.gated and size.activation == "relu2"
+    return one_kernel(ACTIVATION[size.activation], steps)
+
+
 def gated(
     gate: torch.Tensor, up: torch.Tensor, act: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
@@ -110,6 +116,7 @@ class FeedForward(nn.Module):
         self.fused = size.gated and software.fused_projections
         self.gated = one_kernel(gated, software.fused_steps and size.gated)
         self.gated_halves = one_kernel(gated_halves, software.fused_steps and self.fused)
+        self.act = activated(size, software)
         wide = 2 * ffn if self.fused else ffn
         self.up = nn.Linear(size.hidden, wide, bias=size.mlp_bias)
         self.gate = None
@@ -125,6 +132,6 @@ class FeedForward(nn.Module):
         elif self.gate is not None:
             inner = self.gated(self.gate(x), self.up(x), act)
         else:
-            inner = act(self.up(x))
+            inner = self.act(self.up(x))
         out: torch.Tensor = self.down(inner)
         return out

@@ -185,6 +185,12 @@ def check(size: TransformerSize, tokens: int, plan: Parallelism) -> None:
             Text("Such a model can be served (gpuscope serve), not trained here."),
             Text("Write a build() with your own parallelism and type: file.py:build"),
         )
+    if size.states is not None and plan.cp > 1:
+        raise UnsupportedError(
+            Text("There is no ready-made context parallelism of state-space mixers."),
+            Text("Each token's state needs those of all before it."),
+            Text("Leave out --cp."),
+        )
     _check_tensor(size, tokens, plan)
     _check_experts(size, plan)
     _check_context(size, tokens, plan)
@@ -201,6 +207,8 @@ def _check_tensor(size: TransformerSize, tokens: int, plan: Parallelism) -> None
     }
     if size.experts and size.experts.shared_ffn:
         counts[Text("features of the shared expert")] = size.experts.shared_ffn
+    if size.states is not None:
+        counts[Text("groups of state-space heads")] = size.states.groups
     if plan.sequence_parallel:
         counts[Text("tokens of a sequence")] = tokens // plan.cp
     for what, count in counts.items():

@@ -3,7 +3,7 @@
 Names and defaults are those of the Hugging Face configuration classes (GPT2Config, LlamaConfig,
 MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig, Phi3Config,
 DeepseekV3Config, DeepseekV32Config, GlmMoeDsaConfig, GptOssConfig, MiniMaxM2Config,
-Qwen3NextConfig, Qwen3_5MoeTextConfig, Gemma2Config, Gemma3TextConfig).
+Qwen3NextConfig, Qwen3_5MoeTextConfig, Gemma2Config, Gemma3TextConfig, NemotronHConfig).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gpuscope.program.models.parallel.size import (
     LatentAttention,
     LinearAttention,
     SparseAttention,
+    StateSpace,
     TransformerSize,
     Window,
 )
@@ -234,6 +235,33 @@ def _qwen3_next(values: Values) -> TransformerSize:
     )  # fmt: skip
 
 
+def _nemotron_h(values: Values) -> TransformerSize:
+    """A hybrid (NemotronHConfig): state-space mixers, attention, feed-forward parts, experts."""
+    pattern = str(values["hybrid_override_pattern"])
+    experts = None
+    if "E" in pattern:
+        ffn = values["moe_intermediate_size"]
+        experts = Experts(
+            count=values.get("n_routed_experts", 128),
+            chosen=values.get("num_experts_per_tok", 6),
+            ffn=ffn,
+            shared_ffn=values.get("moe_shared_expert_intermediate_size", ffn),
+        )
+    states = StateSpace(
+        heads=values.get("mamba_num_heads", 128),
+        head=values.get("mamba_head_dim", 64),
+        state=values.get("ssm_state_size", 128),
+        groups=values.get("n_groups", 8),
+        convolution=values.get("conv_kernel", 4),
+        chunk=values.get("chunk_size", 128),
+    )
+    head = values.get("head_dim") or values.get("attention_head_dim") or 128
+    return _llama(
+        {**values, "head_dim": head, "num_hidden_layers": len(pattern)}, gated=False,
+        activation="relu2", positions="none", experts=experts, states=states, pattern=pattern,
+    )  # fmt: skip
+
+
 _READERS: Mapping[str, Callable[[Values], TransformerSize]] = {
     "gpt2": _gpt2,
     "llama": _llama,
@@ -252,6 +280,7 @@ _READERS: Mapping[str, Callable[[Values], TransformerSize]] = {
     "gemma3": partial(_gemma, every=6),
     "gemma3_text": partial(_gemma, every=6),
     "minimax_m2": _minimax_m2,
+    "nemotron_h": _nemotron_h,
     "qwen3_next": _qwen3_next,
     "qwen3_5_moe_text": _qwen3_next,
 }

@@ -146,12 +146,18 @@ _OTHERS = {
 }
 
 
-def _served() -> dict[str, TransformerSize]:
-    table = tomllib.loads(files(__package__).joinpath("served.toml").read_text("utf-8"))
+def _table(name: str) -> dict[str, TransformerSize]:
+    table = tomllib.loads(files(__package__).joinpath(name).read_text("utf-8"))
     return {name: size_of(values["kind"], values) for name, values in table.items()}
 
 
-PUBLISHED: Mapping[str, TransformerSize] = {**_MEGATRON, **_MPT, **_OTHERS, **_served()}
+PUBLISHED: Mapping[str, TransformerSize] = {
+    **_MEGATRON,
+    **_MPT,
+    **_OTHERS,
+    **_table("served.toml"),
+    **_table("hybrids.toml"),
+}
 """Sizes by name."""
 
 

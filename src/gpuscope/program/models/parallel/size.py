@@ -8,12 +8,14 @@ from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 
 __all__ = [
-    "Experts", "LatentAttention", "LinearAttention", "SparseAttention", "TransformerSize", "Window",
+    "Experts", "LatentAttention", "LinearAttention", "SparseAttention", "StateSpace",
+    "TransformerSize", "Window",
 ]  # fmt: skip
 
 NORMS = ("rms", "layer")
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2")
 POSITIONS = ("rope", "learned", "none")
+PARTS = ("M", "*", "-", "E")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,41 @@ class LinearAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateSpace:
+    """Mamba-2 mixers (arXiv:2405.21060): a state a head, of one size always.
+
+    Attributes:
+        heads: of values; a state each.
+        head, state: a state is one by the other.
+        groups: of heads, which share what writes and what reads their states.
+        convolution: tokens that the short convolution in front of it sees.
+        chunk: tokens of a piece of the scan.
+    """
+
+    heads: int
+    head: int = 64
+    state: int = 128
+    groups: int = 8
+    convolution: int = 4
+    chunk: int = 128
+
+    @property
+    def inner(self) -> int:
+        """Features of all heads."""
+        return self.heads * self.head
+
+    @property
+    def channels(self) -> int:
+        """Values, and what writes and reads the states, as the convolution sees them."""
+        return self.inner + 2 * self.groups * self.state
+
+    @property
+    def projected(self) -> int:
+        """Gates, channels and steps."""
+        return self.inner + self.channels + self.heads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparseAttention:
     """An indexer that scores all keys, and attention to the best of them (arXiv:2512.02556).
 
@@ -139,6 +176,9 @@ class TransformerSize:
         linear: blocks with a state in place of keys and values, or None.
         sparse: a choice of keys in front of latent attention, or None.
         attention_gate: the result of attention is gated, by as many features (Qwen3-Next).
+        states: the state-space mixers of a hybrid's blocks, or None.
+        pattern: of a hybrid, whose blocks have one part each, a letter a block: "M" a state-space
+            mixer, "*" attention, "-" a feed-forward part, "E" experts; "": none is.
     """
 
     layers: int
@@ -168,6 +208,8 @@ class TransformerSize:
     linear: LinearAttention | None = None
     sparse: SparseAttention | None = None
     attention_gate: bool = False
+    states: StateSpace | None = None
+    pattern: str = ""
 
     def __post_init__(self) -> None:
         """Refuse sizes that cannot be.
@@ -206,6 +248,13 @@ class TransformerSize:
                 Text("Every key-value head serves the same number of query heads."),
                 Text("Choose a number of key-value heads that divides {heads}.", heads=self.heads),
             )
+        if self.pattern and (len(self.pattern) != self.layers or set(self.pattern) - set(PARTS)):
+            raise InvalidValueError(
+                Text("'{word}' is no pattern of {layers} blocks.", word=self.pattern,
+                     layers=self.layers),
+                Text("It has a letter for each, of these: {names}", names=" ".join(PARTS)),
+                Text("Give as many letters as layers."),
+            )  # fmt: skip
         if self.experts and not 1 <= self.experts.chosen <= self.experts.count:
             raise InvalidValueError(
                 Text(
@@ -230,11 +279,18 @@ class TransformerSize:
 
     def deep(self, layers: int) -> TransformerSize:
         """The same model with another number of blocks."""
-        return replace(self, layers=layers)
+        rounds = -(-layers // max(1, len(self.pattern)))
+        return replace(self, layers=layers, pattern=(self.pattern * rounds)[:layers])
 
     def has_experts(self, layer: int) -> bool:
         """Whether that block has a mixture of experts."""
+        if self.pattern:
+            return self.pattern[layer] == "E"
         return self.experts is not None and layer >= self.experts.dense_layers
+
+    def has_attention(self, layer: int) -> bool:
+        """Whether that block has attention, of whichever kind."""
+        return not self.pattern or self.pattern[layer] == "*"
 
     def is_linear(self, layer: int) -> bool:
         """Whether that block has a state in place of keys and values."""
@@ -248,11 +304,14 @@ class TransformerSize:
     @property
     def period(self) -> int:
         """Blocks after which their kinds repeat, the leading ones without experts left aside."""
+        if self.pattern:
+            return self.layers
         return max(1, self.window.every) if self.window else 1
 
-    def kind(self, layer: int) -> tuple[bool, ...]:
+    def kind(self, layer: int) -> tuple[object, ...]:
         """What tells a block from others: equal kinds are equal blocks."""
-        return self.has_experts(layer), self.window is not None and self.is_near(layer)
+        near = self.window is not None and self.is_near(layer)
+        return self.has_experts(layer), near, self.pattern[layer : layer + 1]
 
     def attended(self, tokens: int) -> float:
         """Keys that a query sees in all blocks together, in the mean over a causal sequence.
@@ -261,8 +320,9 @@ class TransformerSize:
         lack.
         """
         near = min(self.window.tokens, tokens) if self.window else 0
-        few = sum(self.is_near(layer) for layer in range(self.layers)) if near else 0
-        return (self.layers - few) * tokens / 2 + few * near * (1 - near / (2 * tokens))
+        which = [layer for layer in range(self.layers) if self.has_attention(layer)]
+        few = sum(map(self.is_near, which)) if near else 0
+        return (len(which) - few) * tokens / 2 + few * near * (1 - near / (2 * tokens))
 
     @property
     def parameters(self) -> int:
@@ -282,11 +342,25 @@ class TransformerSize:
 
     def layer_parameters(self, layer: int) -> int:
         """Parameters of one block."""
+        if self.pattern:
+            return self._norm_parameters + self._part_parameters(self.pattern[layer])
         norms = 4 if self.result_norm else 2
         beside = self.mixer_parameters(layer) + norms * self._norm_parameters
         if self.has_experts(layer):
             return beside + self.expert_parameters
         return beside + self._mlp(self.ffn)
+
+    def _part_parameters(self, letter: str) -> int:
+        """Parameters of the one part of a hybrid's block."""
+        if letter == "M" and self.states is not None:
+            return self._state_parameters(self.states)
+        if letter == "E":
+            return self.expert_parameters
+        return self._attention_parameters if letter == "*" else self._mlp(self.ffn)
+
+    def _state_parameters(self, states: StateSpace) -> int:
+        own = states.channels * (states.convolution + 1) + 3 * states.heads + states.inner
+        return self.hidden * (states.projected + states.inner) + own
 
     def mixer_parameters(self, layer: int) -> int:
         """Parameters of one block's attention, of whichever kind."""

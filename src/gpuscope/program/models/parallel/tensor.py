@@ -10,7 +10,14 @@ from typing import Any
 
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module
+from torch.distributed.tensor import (
+    DTensor,
+    Partial,
+    Replicate,
+    Shard,
+    distribute_module,
+    distribute_tensor,
+)
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -20,7 +27,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.distributed.tensor.parallel.style import ParallelStyle
 
-from gpuscope.program.models.networks.transformer import Transformer
+from gpuscope.program.models.networks.transformer import HybridBlock, Transformer
 from gpuscope.program.models.networks.transformer_attention import LatentAttentionBlock
 from gpuscope.program.models.networks.transformer_experts import MixtureOfExperts
 
@@ -83,10 +90,40 @@ def apply_tensor_parallel(model: Transformer, mesh: DeviceMesh, *, sequence: boo
     if tied and model.embedding is not None and model.output is not None:
         model.output.weight = model.embedding.weight
     for block in model.layers:
+        if isinstance(block, HybridBlock) and block.mixer is not None:
+            parallelize_module(block.mixer, mesh, OwnHeads())
         parallelize_module(block, mesh, _block_plan(block, between, sequence))
 
 
+class OwnHeads(ParallelStyle):
+    """A state-space mixer: each rank has the parameters of its own groups of heads."""
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            part = nn.Parameter(distribute_tensor(parameter, device_mesh, [Shard(0)]))
+            module.register_parameter(name, part)
+        return module
+
+
+def _hybrid_plan(block: HybridBlock, between: Any, sequence: bool) -> Plan:
+    plan: Plan = {"norm": SequenceParallel()} if sequence else {}
+    if block.attention is not None:
+        plan["attention"] = _gathered(between, 2)
+        plan |= {f"attention.{name}": s for name, s in _attention(block, between).items()}
+    elif block.feed is not None:
+        plan |= _feed("feed", block.feed, between)
+    else:
+        plan["mixer"] = _gathered(between, 1)
+        plan |= {
+            "mixer.into": ColwiseParallel(),
+            "mixer.out": RowwiseParallel(output_layouts=between),
+        }
+    return plan
+
+
 def _block_plan(block: Any, between: Any, sequence: bool) -> Plan:
+    if isinstance(block, HybridBlock):
+        return _hybrid_plan(block, between, sequence)
     latent = isinstance(block.attention, LatentAttentionBlock)
     plan: Plan = {"attention": _gathered(between, 2, local=latent)}
     if sequence:
@@ -95,17 +132,19 @@ def _block_plan(block: Any, between: Any, sequence: bool) -> Plan:
             after = SequenceParallel(use_local_output=True)  # it is added to what is local
             plan |= {"attention_end": after, "feed_end": after}
     plan |= {f"attention.{name}": style for name, style in _attention(block, between).items()}
-    feed = block.feed
-    if isinstance(feed, MixtureOfExperts):
-        # Experts work on each rank's own tokens, laid out in one row: (tokens, hidden).
-        plan["feed"] = _local_tokens(between)
-        plan["feed.router"] = SequenceParallel(sequence_dim=0, use_local_output=True)
-        if feed.shared_gate is not None:
-            plan["feed.shared_gate"] = SequenceParallel(sequence_dim=0, use_local_output=True)
-        if feed.shared is not None:
-            plan |= _feed_forward("feed.shared", feed.shared, Shard(0))
-    else:
-        plan |= _feed_forward("feed", feed, between)
+    return plan | _feed("feed", block.feed, between)
+
+
+def _feed(path: str, feed: nn.Module, between: Any) -> Plan:
+    if not isinstance(feed, MixtureOfExperts):
+        return _feed_forward(path, feed, between)
+    # Experts work on each rank's own tokens, laid out in one row: (tokens, hidden).
+    plan: Plan = {path: _local_tokens(between)}
+    plan[f"{path}.router"] = SequenceParallel(sequence_dim=0, use_local_output=True)
+    if feed.shared_gate is not None:
+        plan[f"{path}.shared_gate"] = SequenceParallel(sequence_dim=0, use_local_output=True)
+    if feed.shared is not None:
+        plan |= _feed_forward(f"{path}.shared", feed.shared, Shard(0))
     return plan
 
 

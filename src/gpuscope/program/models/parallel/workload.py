@@ -50,9 +50,11 @@ class Prepared:
         return lambda: self._of(replace(self.job, size=self.job.size.deep(layers)))
 
     @property
-    def equal_layers(self) -> EqualLayers:
-        """Which blocks repeat: all but the leading ones without experts."""
+    def equal_layers(self) -> EqualLayers | None:
+        """Which blocks repeat: all but the leading ones without experts; a hybrid's need not."""
         size = self.job.size
+        if size.pattern:
+            return None
         dense = size.experts.dense_layers if size.experts else 0
         return EqualLayers(size.layers, dense, size.period)
 
