@@ -30,6 +30,7 @@ def kernels_of(
     passes: int = 1,
     operators: tuple[str, ...] = ("add", "mul"),
     random: bool = False,
+    across: tuple[int, int] = (0, 0),
 ) -> tuple[Kernel, ...]:
     def spec(count: int, storage: int) -> TensorSpec:
         return TensorSpec((count // 4,), (1,), "float32", "device", storage)
@@ -44,6 +45,7 @@ def kernels_of(
         "finals": finals,
         "passes": passes,
         "random": random,
+        "across": across,
     }
     op = Op(0, FUSED, inputs=(spec(read_bytes, 0),), outputs=(spec(written_bytes, 1),), args=args)
     model = model_for(FUSED)
@@ -290,3 +292,15 @@ def test_gradients_live_on_after_the_step(captured: Program) -> None:
     after = {s.id for s in fuse(captured).storages}
     assert before <= after
     assert before
+
+
+def test_rows_whose_values_are_apart_are_read_by_sectors() -> None:
+    """Layer norms of an encoder behind a convolution, 12,000 rows of 768: recorded 84.5 us each."""
+    rows, columns = 12000, 768
+    full = 4 * rows * columns
+    shape = {"rows": rows, "columns": columns, "reduction": "inner", "passes": 2}
+    (plain,) = kernels_of(full, full + full // 2, **shape)  # type: ignore[arg-type]
+    (apart,) = kernels_of(full, full + full // 2, across=(full, full), **shape)  # type: ignore[arg-type]
+    assert apart.grid == rows // 2
+    assert apart.duration_s == pytest.approx(84.5e-6, rel=0.2)
+    assert apart.duration_s > 2 * plain.duration_s

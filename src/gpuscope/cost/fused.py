@@ -116,6 +116,10 @@ _ROUND_S = 1.2e-6
 _L1_BYTES = 192 * 1024
 """Rows of the resident blocks up to this stay in the multiprocessor for the next pass."""
 
+_SECTOR_BYTES, _ROWS_ACROSS = 32, 2
+"""What the L2 cache gives at once, and rows of a block where their values are apart: 8,192 blocks
+of 256 threads for 16,384 rows of 1,024, recorded."""
+
 _NAMED = 6
 """Operators in a kernel's name, at most."""
 
@@ -130,6 +134,7 @@ def fused(work: Work) -> tuple[Kernel, ...]:
     operators = tuple(map(str, names)) if isinstance(names, tuple) else ()
     read = _with_passes(work, reads(work), rows, columns, reduction)
     out = written(work)
+    read, out = _with_sectors(work, read, out)
     splits = _count(args.get("splits"))
     out += 4.0 * rows * splits * len(work.outputs) if splits > 1 else 0.0
     kind = _kind(reduction, columns, splits)
@@ -245,6 +250,24 @@ def _with_passes(work: Work, read: Reads, rows: int, columns: int, reduction: st
     return Reads(read.cold + more * missed, read.hot + more * (1.0 - missed))
 
 
+def _with_sectors(work: Work, read: Reads, out: float) -> tuple[Reads, float]:
+    """Bytes with those of whole sectors, where a row's values are apart in memory.
+
+    Such rows are no longer held in registers: a block goes over two of them (`ReductionHint`, and
+    `reduction` in triton_heuristics.py) and takes two values of each sector of 32 bytes from the L2
+    cache, anew in each pass. Writes end whole in the L2 cache.
+    """
+    found = work.op.args.get("across")
+    if not isinstance(found, tuple) or not any(found):
+        return read, out
+    reads_across, writes_across = (float(n) for n in found)
+    itemsize = max((t.itemsize for t in (*work.inputs, *work.outputs)), default=4)
+    taken = max(1.0, _SECTOR_BYTES / (_ROWS_ACROSS * itemsize))
+    more = reads_across * (taken * _count(work.op.args.get("passes")) - 1.0)
+    more += writes_across * (taken - 1.0)
+    return Reads(read.cold, read.hot + more), out
+
+
 def _grid(work: Work, rows: int, columns: int, reduction: str, splits: int) -> tuple[int, int]:
     """Blocks, and threads of each."""
     if not reduction:
@@ -257,6 +280,9 @@ def _grid(work: Work, rows: int, columns: int, reduction: str, splits: int) -> t
         return max(1, ceil(rows * splits / 64)), 128
     if reduction == "outer":
         return max(1, ceil(rows / 16)), 128
+    across = work.op.args.get("across")
+    if isinstance(across, tuple) and any(across):
+        return max(1, ceil(rows / _ROWS_ACROSS)), 256
     if columns > _BLOCK_ELEMENTS:
         return max(1, rows), 512
     return max(1, ceil(rows / max(1, _BLOCK_ELEMENTS // columns))), 32

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from fusion_programs import Steps
 
 from gpuscope.program.fusion import FUSED, fuse
@@ -35,3 +38,18 @@ def test_sums_along_and_across_share_a_kernel_whatever_lies_between() -> None:
     s.keep(out, across)
     made = [op for op in fuse(s.program()).ops if op.name == FUSED]
     assert [op.args["reduction"] for op in made] == ["both"]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_rows_whose_values_are_apart_do_not_share_with_sums_across(apart: bool) -> None:
+    """As behind a convolution whose channels are taken for the last dimension."""
+    s = Steps()
+    x, dy = s.tensor(ROWS, COLUMNS), s.tensor(ROWS, COLUMNS)
+    if apart:
+        x = replace(x, stride=(1, ROWS))
+    along = s.call("sum", x, shape=(ROWS, 1), phase="backward", args={"dim": (1,)})
+    out = s.call("mul", dy, along, phase="backward")
+    across = s.call("sum", x, shape=(COLUMNS,), phase="backward", args={"dim": (0,)})
+    s.keep(out, across)
+    made = [op for op in fuse(s.program()).ops if op.name == FUSED]
+    assert ("both" in [op.args["reduction"] for op in made]) is not apart

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from gpuscope.program.inductor.computations import computations
-from gpuscope.program.inductor.graph import Graph, Group, Node, Value
+from gpuscope.program.inductor.graph import Graph, Group, Node, Value, lies_across
+from gpuscope.program.inductor.grouping import reads_across
 from gpuscope.program.inductor.lowering import NORMS, base_name
 from gpuscope.program.inductor.splitting import UNITS
 from gpuscope.program.types import FUSED, Op, Program, Storage, TensorSpec
@@ -214,11 +215,13 @@ def _fused(group: Group) -> Op | None:
     passes, again = _passes(group, nodes)
     parts = [n.part for n in nodes if n.part is not None]
     reduces = [p for p in parts if p.loop == "reduction"]
+    inputs, written = _inputs(nodes, members), tuple(outputs.values())
+    apart = not group.mixed and reads_across(nodes, group.rows * group.columns)
     return Op(
         index=0,
         name=FUSED,
-        inputs=_inputs(nodes, members),
-        outputs=tuple(outputs.values()),
+        inputs=inputs,
+        outputs=written,
         args={
             "operators": tuple(sorted({base_name(op) for op in ops})),
             "count": len(ops),
@@ -230,6 +233,7 @@ def _fused(group: Group) -> Op | None:
             "finals": sum(_finals(n) for n in nodes),
             "passes": passes,
             "again_bytes": again,
+            "across": (_across(group, inputs), _across(group, written)) if apart else (0, 0),
             "random": any(p.random for p in parts),
         },
         module=Counter(op.module for op in ops).most_common(1)[0][0],
@@ -238,6 +242,12 @@ def _fused(group: Group) -> Op | None:
         recomputed=all(op.recomputed for op in ops),
         region=last.region,
     )
+
+
+def _across(group: Group, specs: Iterable[TensorSpec]) -> int:
+    """Bytes of large tensors whose rows' values are apart in memory."""
+    least = group.rows * group.columns
+    return sum(t.touched_bytes for t in specs if t.numel >= least and lies_across(t))
 
 
 def _finals(node: Node) -> int:

@@ -15,6 +15,16 @@ LONGEST_EXPRESSION = 30
 """`realize_opcount_threshold` (torch/_inductor/config.py)."""
 
 
+def lies_across(spec: TensorSpec) -> bool:
+    """Whether neighbours along the last dimension are apart in memory.
+
+    So lies what a convolution made once its channels are taken for the last dimension, and all that
+    is added to it: results keep the order of their operands' strides.
+    """
+    steps = [step for size, step in zip(spec.shape, spec.stride, strict=True) if size > 1]
+    return bool(steps) and steps[-1] > 1
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Value:
     """Data that one node made (or that was there before the step).

@@ -15,7 +15,9 @@ above.
 
 from __future__ import annotations
 
-from gpuscope.program.inductor.graph import Group, Node, Value
+from collections.abc import Iterable
+
+from gpuscope.program.inductor.graph import Group, Node, Value, lies_across
 from gpuscope.program.inductor.lowering import Part
 
 MAX_NODES = 64
@@ -270,6 +272,12 @@ def may_mix(rows: int, columns: int) -> bool:
     return rows * columns >= 5 * 2**20 and rows >= max(2 * columns, 4096) and columns <= 16384
 
 
+def reads_across(nodes: Iterable[Node], least: int) -> bool:
+    """Whether sums along rows read large ones whose values are apart (`is_contiguous_node`)."""
+    sums = (n for n in nodes if n.part is not None and n.part.loop == "reduction" and n.part.inner)
+    return any(lies_across(spec) for n in sums for _, spec in n.reads if spec.numel >= least)
+
+
 def _mixes(group: Group, node: Node) -> bool:
     """Whether a sum across rows may share a kernel with a reduction along them.
 
@@ -282,6 +290,8 @@ def _mixes(group: Group, node: Node) -> bool:
         return False
     rows, columns = (group.rows, group.columns) if group.inner else (part.rows, part.columns)
     if not may_mix(rows, columns):
+        return False
+    if reads_across(group.nodes if group.inner else (node,), rows * columns):
         return False
     # Siblings only: neither must need what the other makes.
     return not any(earlier.group is group and earlier.reduced for earlier in node.before())

@@ -96,9 +96,26 @@ def _from_outside(program: Program, inside: frozenset[int]) -> set[int]:
     return used - made
 
 
+_ROWS = frozenset(
+    f"aten::{n}" for n in ("native_layer_norm", "native_layer_norm_backward", "_softmax")
+)
+"""Operators whose last dimension is that of their rows, so that it is no picture's width."""
+
+
 def _changed(op: Op, given: set[int]) -> Op:
-    inputs = tuple(t if t.storage in given else _last(t) for t in op.inputs)
-    return replace(op, inputs=inputs, outputs=tuple(_last(t) for t in op.outputs))
+    last = _row_by_row if op.name in _ROWS else _last
+    inputs = tuple(t if t.storage in given else last(t) for t in op.inputs)
+    return replace(op, inputs=inputs, outputs=tuple(last(t) for t in op.outputs))
+
+
+def _row_by_row(spec: TensorSpec) -> TensorSpec:
+    """Channels taken for the last dimension: dense now, where they were apart."""
+    if len(spec.shape) != 4:
+        return spec
+    _, h, w, c = spec.shape
+    if spec.stride != (c * h * w, w, 1, h * w):
+        return spec
+    return replace(spec, stride=(c * h * w, w * c, c, 1))
 
 
 def _last(spec: TensorSpec) -> TensorSpec:

@@ -19,6 +19,7 @@ from gpuscope.program.inductor.grouping import (
     may_mix,
     merge,
     mergeable,
+    reads_across,
 )
 
 _MOST_READERS = 64
@@ -48,6 +49,8 @@ def _mix(nodes: Iterable[Node]) -> None:
             continue
         for wide in along.get((group.segment, group.columns, group.rows), ()):
             if len(wide.nodes) + len(group.nodes) >= MAX_NODES or wide.mixed:
+                continue
+            if reads_across(wide.nodes, wide.rows * wide.columns):
                 continue
             if _shares_a_read(group, wide) and not _one_needs_the_other(group, wide):
                 rows, columns = wide.rows, wide.columns
