@@ -49,7 +49,7 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return _matrix_vector(problem, machine, machine.gemv_s)
     found, whole_s = _quickest(problem, machine)
-    if machine.beside is not None:
+    if machine.beside is not None and machine.beside.takes(problem.batch):
         other, other_s = _quickest(problem, machine.beside)
         found, whole_s = (other, other_s) if other_s < whole_s else (found, whole_s)
     small = few_rows(problem, machine)
@@ -80,7 +80,7 @@ def candidates(
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return (_matrix_vector(problem, machine, machine.gemv_s),)
     found = _by_tile(problem, machine, most, split)
-    if machine.beside is not None:
+    if machine.beside is not None and machine.beside.takes(problem.batch):
         found += _by_tile(problem, machine.beside, most, split)
     found.sort(key=lambda timed: timed[0])
     return tuple(plan for _, plan in found[:most])

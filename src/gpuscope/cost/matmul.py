@@ -247,17 +247,19 @@ def product(
     n = b.shape[-1]
     if out.numel == 0:
         return None
+    # Four multiply-adds each: as many as of real numbers twice as wide and twice as deep.
+    parts = 2 if a.dtype in _COMPLEX else 1
     problem = Problem(
         m=m,
-        n=n,
-        k=k,
+        n=n * parts,
+        k=k * parts,
         batch=batch,
         dtype=dtype,
         a_bytes=float(a.touched_bytes),
         b_bytes=float(b.touched_bytes),
         c_bytes=written_item(work.op) * out.numel,
-        item_bytes=a.itemsize,
-        out_bytes=written_item(work.op),
+        item_bytes=a.itemsize / parts,
+        out_bytes=written_item(work.op) / parts,
         extra_read_bytes=(float(extra.touched_bytes) if extra is not None else 0.0)
         + sum_read_bytes(work.op),
         biased=extra is not None and len(extra.shape) == 1,
@@ -268,6 +270,8 @@ def product(
         whole=work.device.vendor == "NVIDIA" and batch > 1,
     )
     machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
+    if parts > 1:
+        machine = replace(machine, walks={})  # kernels of real numbers alone
     return Product(problem, machine)
 
 
