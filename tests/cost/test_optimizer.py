@@ -99,3 +99,19 @@ def test_a_tensor_that_no_wide_access_fits_slows_itself_alone() -> None:
     (with_large,) = run("_foreach_mul_", (*whole, dense(65537, at=9)), overload="Scalar")
     assert with_small.duration_s < 1.05 * even.duration_s
     assert with_large.duration_s > 1.2 * even.duration_s
+
+
+def test_a_number_of_another_type_takes_a_kernel_a_tensor() -> None:
+    tensors = tuple(dense(1000, dtype="bfloat16") for _ in range(20))
+    other, same = dense(), dense(dtype="bfloat16")
+    assert len(run("_foreach_mul_", (*tensors, other), tensors, overload="Tensor")) == 20
+    assert len(run("_foreach_mul_", (*tensors, same), tensors, overload="Tensor")) == 1
+
+
+def test_sizes_that_are_no_whole_fours_are_walked_one_by_one() -> None:
+    """A bfloat16 tensor of 8 bytes more than 16 is a whole number of fours, of 4 it is not."""
+    fours, twos = (
+        seconds(run("_foreach_add_", (dense(n, dtype="bfloat16"),), (), overload="Scalar"))
+        for n in (2**20 + 4, 2**20 + 2)
+    )
+    assert twos > 1.1 * fours

@@ -42,3 +42,29 @@ def test_windows_are_written_out_image_by_image() -> None:
     small = run("im2col", (dense(32, 128, 32, 32),), (dense(32, 512, 256),), hot=True)
     assert len(small) == 32
     assert small[0].duration_s == pytest.approx(2.9e-6, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "side", "columns", "images", "us"),
+    [
+        (2, 1, 168, 32, 15, 149.4),
+        (3, 1, 63, 2304, 4, 331.1),
+        (4, 2, 45, 1664, 56, 546.9),
+        (7, 2, 111, 5978, 2, 529.5),
+        (8, 8, 107, 1152, 33, 170.6),
+    ],
+)
+def test_windows_are_added_pixel_by_pixel(
+    kernel: int, stride: int, side: int, columns: int, images: int, us: float
+) -> None:
+    """Recorded on an H200."""
+    places = ((side - kernel) // stride + 1) ** 2
+    made = one(
+        "col2im",
+        (dense(images, columns, places),),
+        (dense(images, columns // kernel**2, side, side),),
+        hot=True,
+        kernel_size=(kernel, kernel),
+        stride=(stride, stride),
+    )
+    assert made.duration_s == pytest.approx(us * 1e-6, rel=0.25)

@@ -9,11 +9,12 @@ depth_to_max_tensors). So a model's update is many launches of some 45-105 us.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel
+from gpuscope.cost.elementwise import elementwise
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
@@ -115,8 +116,8 @@ def _list_kernels(
     limits = _TENSORS_WITH_SCALARS if scalars else _TENSORS
     most = limits[min(depth, len(limits)) - 1]
     get = work.constants.value
-    # Tensors that no 16-byte access fits are walked element by element, each on its own.
-    odd = [t.numel for t in device if t.numel * t.itemsize % 16]
+    # Tensors that are no whole number of four elements (`kILP`) are walked element by element.
+    odd = [t.numel for t in device if t.numel % 4]
     slowest = max(odd, default=0) >= min(max(t.numel for t in device), _CHUNK)
     load = get("optimizer.load") * steps * (get("optimizer.odd") if slowest else 1.0)
     cycles *= 1.0 + (get("optimizer.odd_cycles") - 1.0) * sum(odd) / max(
@@ -245,6 +246,8 @@ def foreach(work: Work) -> tuple[Kernel, ...]:
     first = [t for t in inputs[:count] if t.device == "device"]
     if not first:
         return ()
+    if work.op.overload == "Tensor" and inputs[-1].dtype != first[0].dtype:
+        return _one_by_one(work, first[:-1], inputs[-1], short)
     size = sum(t.itemsize for t in first) / len(first)
     if short == "zero":
         return _list_kernels(
@@ -267,8 +270,21 @@ def foreach(work: Work) -> tuple[Kernel, ...]:
     read = lists if -1 in given[-1] else len(set(given))
     cycles = 0.1 + 0.03 * lists if short in _CHEAP else 0.35
     scalars = "ScalarList" in work.op.overload
+    if short == "div":  # true divisions, whose way for other types than float32 is longer
+        cycles = work.constants.value(f"optimizer.division{'_half' if size < 4 else ''}_cycles")
     steps = 1.0 + 0.15 * (depth - 1 - (lists - read))
     return _list_kernels(work, short, first, depth, size * read, size, cycles, steps, scalars)
+
+
+def _one_by_one(
+    work: Work, tensors: Sequence[TensorSpec], number: TensorSpec, short: str
+) -> tuple[Kernel, ...]:
+    """A kernel a tensor: what a number of another type costs (`can_use_fast_route`)."""
+    found: list[Kernel] = []
+    for spec in tensors:
+        op = replace(work.op, inputs=(spec, number), outputs=(spec,))
+        found += elementwise(replace(work, op=op), name=short, kind="optimizer", family="pointwise")
+    return tuple(found)
 
 
 @kernel_model("aten::_foreach_norm", "aten::_foreach_max")
@@ -341,6 +357,8 @@ def fused_sgd(work: Work) -> tuple[Kernel, ...]:
         return ()
     size = inputs[0].itemsize
     written = size * (groups - 1)
+    # Without a moment a step waits for two loads and stores one value.
+    share = 1.0 if groups == 3 else work.constants.value("optimizer.sgd_plain_share")
     return _list_kernels(
         work,
         "fused_sgd",
@@ -349,8 +367,8 @@ def fused_sgd(work: Work) -> tuple[Kernel, ...]:
         size * groups,
         written,
         work.constants.value("optimizer.sgd_cycles"),
-        work.constants.value("optimizer.sgd_steps"),
-        step_s=work.constants.value("optimizer.sgd_step_s"),
+        work.constants.value("optimizer.sgd_steps") * share,
+        step_s=work.constants.value("optimizer.sgd_step_s") * share,
     )
 
 

@@ -14,14 +14,15 @@ from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, written
 from gpuscope.cost.copy import copy_kernel, made_contiguous
-from gpuscope.cost.elementwise import elementwise, turning_cycles
-from gpuscope.cost.reduce_plan import ReducePlan, plan_of
+from gpuscope.cost.elementwise import elementwise
+from gpuscope.cost.reduce_plan import ReducePlan, iterated, plan_of
+from gpuscope.cost.reduce_threads import sectors_per_byte, thread_clocks
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 from gpuscope.program.types import Op, TensorSpec
 
-_WARP = 32
+_UNROLLED = 4.0
 
 
 def memset_kernel(work: Work) -> Kernel:
@@ -63,22 +64,21 @@ def reduce_kernels(
         name: of the operation.
         hot: the input is likely in L2.
         out_bytes: bytes written.
-        arithmetic: clocks per value relative to a sum's.
+        arithmetic: clocks relative to those of the operator that `name` is of.
         family: of the scale constant.
         note: for a reader.
     """
-    sizes = [spec.shape[d] for d in dims]
-    length = prod(sizes)
+    length = prod(spec.shape[d] for d in dims)
     if not spec.numel or not length:
         return ()
     m = machine(work)
     plan, innermost = plan_of(spec, dims, name, m.units, m.threads_per_unit)
-    get = work.constants.value
+    runs, get = iterated(spec, dims), work.constants.value
     # Four loads at once, or as many values of a dense run by one.
-    unroll = max(4.0, float(plan.loaded))
-    steps = ceil(plan.per_thread / unroll)
+    steps = ceil(plan.per_thread / max(_UNROLLED, plan.loaded))
     way = "rows" if innermost else "columns"
     total = float(spec.touched_bytes)
+    again = total * (sectors_per_byte(plan, innermost, runs, spec.itemsize) - 1.0)
     shared = Text("{shared_by} blocks share each output", shared_by=plan.shared_by)
     main = kernel(
         work,
@@ -86,11 +86,11 @@ def reduce_kernels(
             f"reduce_{name}",
             "reduction",
             0.0 if hot else total,
-            total if hot else 0.0,
+            again + (total if hot else 0.0),
             out_bytes,
-            items=spec.numel,
-            cycles=_clocks(work, name, way, arithmetic, length, spec.numel // length)
-            + _apart(work, spec, dims, way) / (length if way == "rows" else 1.0),
+            total + out_bytes,
+            items=float(plan.grid * plan.threads),
+            cycles=thread_clocks(work, name, plan, innermost, runs, spec.itemsize) * arithmetic,
             overlap=get("reduction.overlap"),
             loads=steps * get(f"reduction.{way}.load") * _step(work, name),
             grid=plan.grid,
@@ -128,72 +128,6 @@ def reduced_dims(op: Op, spec: TensorSpec) -> tuple[int, ...]:
     return tuple(range(rank))
 
 
-_RESULT_CLOCKS = {
-    # clocks a result of a thread row; read off argmax, amax and var of 32 to 128,256 values.
-    "argmax": 110.0,
-    "argmin": 110.0,
-    "amax": 68.0,
-    "amin": 68.0,
-    "max": 110.0,
-    "min": 110.0,
-    "var": 85.0,
-    "var_mean": 85.0,
-    "std": 85.0,
-    "std_mean": 85.0,
-    "any": 85.0,
-    "all": 85.0,
-    "linalg_vector_norm": 60.0,
-}
-"""What is not a sum: values are compared or kept with their moments one by one, and the threads of
-a row hand each other more than one number."""
-
-
-_SUM_CLOCKS = 52.0
-"""Likewise of a sum's or a mean's result: rows of 16 to 512 values in recorded calls."""
-
-_COLUMN_CLOCKS = 0.85
-"""Clocks of a result of a column: its offset and its store, which few values do not hide."""
-
-_APART_CLOCKS = 12.0
-"""Clocks more where a row's place takes divisions, since the rows do not lie one after another."""
-
-
-def _apart(work: Work, spec: TensorSpec, dims: Sequence[int], way: str) -> float:
-    """Clocks, of a row or of a column's value, that the order of the input's dimensions costs.
-
-    Results are written in order; neighbouring threads that sum up columns then read far from each
-    other where the input is laid out otherwise, a cache line each.
-    """
-    if not work.outputs or spec.is_contiguous:
-        return 0.0
-    if way == "rows":
-        return _APART_CLOCKS
-    kept = [d for d in range(len(spec.shape)) if d not in dims]
-    shape = tuple(spec.shape[d] for d in kept)
-    taken = TensorSpec(shape, tuple(spec.stride[d] for d in kept), spec.dtype)
-    ordered = tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
-    return turning_cycles(work, taken, TensorSpec(shape, ordered, spec.dtype))
-
-
-_BY_COLUMN = {
-    "argmax": 0.6,
-    "argmin": 0.6,
-    "max": 0.3,
-    "min": 0.3,
-    "var": 0.3,
-    "var_mean": 0.3,
-    "std": 0.3,
-    "std_mean": 0.3,
-    "any": 0.15,
-    "all": 0.15,
-    "linalg_vector_norm": 0.12,
-}
-"""Clocks a value where a thread walks down a column: no sum, but a comparison with its place or
-three moments, carried from one value to the next."""
-
-_COLUMN_RESULT = {"argmax": 2.0, "max": 3.0, "var": 2.0, "linalg_vector_norm": 1.5}
-"""Clocks of a result of such a column: places are 8 bytes, `max` writes values beside them."""
-
 _SAME = {
     "argmin": "argmax",
     "min": "max",
@@ -211,33 +145,6 @@ def _same(name: str) -> str:
 
 def _step(work: Work, name: str) -> float:
     return work.constants.value(f"reduction.{_same(name)}.step", "reduction.step")
-
-
-def _clocks(work: Work, name: str, way: str, arithmetic: float, length: int, outputs: int) -> float:
-    """Clocks that one value keeps a multiprocessor busy, its share of its result's included."""
-    get = work.constants.value
-    if way == "columns" and name in _BY_COLUMN:
-        each = get(f"reduction.{_same(name)}.column_cycles")
-        return each + _COLUMN_RESULT.get(_same(name), 0.0) / length
-    if name not in _RESULT_CLOCKS or way == "columns" or outputs < 2:
-        result = _SUM_CLOCKS * min(length, _WARP) / _WARP if way == "rows" else _COLUMN_CLOCKS
-        own = result / length if outputs > 1 else 0.0
-        return get(f"reduction.{way}.cycles") * arithmetic + own
-    result = _RESULT_CLOCKS[name] * min(length, _WARP) / _WARP  # narrow rows share a warp
-    each = get(f"reduction.{_same(name)}.value_cycles")
-    return each + result * get(f"reduction.{_same(name)}.result", "reduction.result") / length
-
-
-_ARITHMETIC = {
-    "var": 2.2,
-    "var_mean": 2.2,
-    "std": 2.2,
-    "std_mean": 2.2,
-    "argmax": 1.3,
-    "argmin": 1.3,
-    "logsumexp": 1.5,
-    "prod": 1.0,
-}
 
 
 @kernel_model(
@@ -286,13 +193,7 @@ def reduce(work: Work) -> tuple[Kernel, ...]:
         spec = replace(spec, shape=(spec.numel,), stride=(1,))
         hot = hot or spec.nbytes * 2 <= machine(work).l2_bytes
     made = reduce_kernels(
-        work,
-        spec,
-        reduced_dims(work.op, spec),
-        name=short,
-        hot=hot,
-        out_bytes=written(work),
-        arithmetic=_ARITHMETIC.get(short, 1.0),
+        work, spec, reduced_dims(work.op, spec), name=short, hot=hot, out_bytes=written(work)
     )
     return (*before, *made)
 

@@ -12,7 +12,7 @@ from math import ceil, inf, prod
 from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, Machine, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.registry import Work, kernel_model
-from gpuscope.cost.resample_gradient import bilinear_backward
+from gpuscope.cost.resample_gradient import bilinear_backward, nearest_backward
 from gpuscope.cost.resample_planes import WAYS, by_planes
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -165,8 +165,7 @@ def interpolate_backward(work: Work) -> tuple[Kernel, ...]:
     method = _method(name)
     last = out.is_channels_last
     if method == "nearest":
-        per_gradient = work.constants.value("copy.interpolate.nearest_backward_cycles")
-        return (_pixelwise(work, name, "interpolate", grad.numel, per_gradient, out.dtype, last),)
+        return nearest_backward(work)
     cycles = 1.5 * work.constants.value(f"copy.interpolate.{method}_cycles")
     body = _pixelwise(work, name, "interpolate", grad.numel, cycles, out.dtype, last)
     return fill_kernel(work, out), body
@@ -210,8 +209,63 @@ def pieces(work: Work) -> tuple[Kernel, ...]:
     return (one,) * images
 
 
+@kernel_model("aten::col2im")
+def joined_pieces(work: Work) -> tuple[Kernel, ...]:
+    """The sum of all windows at each pixel: a thread a pixel goes through those that hold it.
+
+    `col2im_device` (ATen/native/cuda/im2col.cuh) has two loops, of 64-bit divisions; the inner one
+    is unrolled by four, which four rounds or more take. Lanes of a warp go on until the one with
+    most windows is done.
+    """
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    out, get, read = work.outputs[0], work.constants.value, reads(work)
+    high, wide = (_windows(work, dim) for dim in (0, 1))
+    most = ceil(wide)
+    rolled = most < _ROLLED
+    row = get("copy.windows.visit_cycles") * most
+    row_s = get("copy.windows.visit_s") * most
+    if not rolled:
+        row = get("copy.windows.unrolled_cycles") + get("copy.windows.more_cycles") * most
+        row_s = get("copy.windows.unrolled_s")
+    return (
+        kernel(
+            work,
+            Launch(
+                "col2im",
+                "copy",
+                read.cold,
+                read.hot,
+                written(work),
+                items=out.numel,
+                cycles=get("copy.windows.thread_cycles") + high * row,
+                grid=max(1, ceil(out.numel / 512)),
+                block=512,
+                chain_s=get("copy.windows.base_s") + high * row_s,
+                loads=0.0,
+                dtype=out.dtype,
+                family="copy.interpolate",
+            ),
+        ),
+    )
+
+
+_ROLLED = 4
+
+
+def _windows(work: Work, dim: int) -> float:
+    """Windows that hold a pixel, along one dimension."""
+
+    def given(name: str, usual: int) -> int:
+        value = work.op.args.get(name, usual)
+        found = value[dim] if isinstance(value, (tuple, list)) else value
+        return int(found) if isinstance(found, int) else usual
+
+    extent = (given("kernel_size", 1) - 1) * given("dilation", 1) + 1
+    return extent / max(given("stride", 1), 1)
+
+
 @kernel_model(
-    "aten::col2im",
     "aten::reflection_pad1d",
     "aten::reflection_pad2d",
     "aten::reflection_pad3d",

@@ -1,4 +1,6 @@
-"""Gradient of bilinear interpolation: a thread a gradient, four atomic additions each.
+"""Gradients of interpolation by two neighbours each way, and by the nearest.
+
+Bilinear: a thread a gradient, four atomic additions each.
 
 `upsample_bilinear2d_backward_out_frame` and its channels-last form
 (ATen/native/cuda/UpSampleBilinear2d.cu) give each element of the incoming gradient a thread, which
@@ -143,3 +145,39 @@ def _turns(places: list[int], itemsize: float) -> float:
             for word in served:
                 waiting.remove(word)
     return found
+
+
+def nearest_backward(work: Work) -> tuple[Kernel, ...]:
+    """A thread a pixel gathers the gradients of its copies, one load after the other.
+
+    Planes first, as many threads as one picture of the batch has values, each of which goes through
+    the batch (`upsample_nearest2d_backward_out_frame`, ATen/native/cuda/UpSampleNearest2d.cu);
+    channels last, a thread a value.
+    """
+    out, grad = work.outputs[0], work.op.inputs[0]
+    get, read, last = work.constants.value, reads(work), grad.is_channels_last
+    pictures = 1 if last else max(out.shape[0], 1)
+    threads, block = out.numel // pictures, 1024 if last else 512
+    copies = grad.numel / out.numel
+    met = max(copies, 1.0)
+    wait_s = get("copy.nearest.picture_s") + met * get("copy.nearest.load_s")
+    return (
+        kernel(
+            work,
+            Launch(
+                work.op.name.rpartition("::")[2].lstrip("_"),
+                "copy",
+                read.cold,
+                read.hot,
+                written(work),
+                items=out.numel,
+                cycles=get("copy.nearest.thread_cycles") + met * get("copy.nearest.load_cycles"),
+                grid=max(1, ceil(threads / block)),
+                block=block,
+                chain_s=get("copy.nearest.base_s") + pictures * wait_s,
+                loads=0.0,
+                dtype=out.dtype,
+                family="copy.interpolate",
+            ),
+        ),
+    )
