@@ -6,11 +6,13 @@ import pytest
 
 from gpuscope.cost.depthwise_forms import (
     Form,
+    WalkForm,
     WeightForm,
     inside,
     native_weight_s,
     seconds,
     slices_of,
+    walk_s,
 )
 
 FORM = Form(2e-6, 1.0, 0.1, 100.0, 0.5)
@@ -50,3 +52,18 @@ def test_slices_fill_the_device_but_no_more_than_eight() -> None:
     assert slices_of(1, 96) == 8
     assert slices_of(16, 256) == 16 * 3
     assert slices_of(64, 768) == 64
+
+
+def test_a_walk_pays_for_each_row_and_each_tap() -> None:
+    form = WalkForm(3e-6, 0.5, 0.4, 0.2, 6e-7, 0.3)
+    many = 1e9
+    wide, tall = (walk_s(form, many, w, 21.0, 132, 4e-12) for w in ((1, 21), (21, 1)))
+    assert wide == pytest.approx(many * (0.5 + 0.4 + 4.2) * 4e-12, rel=0.1)
+    assert tall == pytest.approx(many * (0.5 + 8.4 + 4.2) * 4e-12, rel=0.1)
+
+
+def test_a_walk_of_few_results_waits_and_passes_over_what_lies_outside() -> None:
+    form = WalkForm(3e-6, 0.5, 0.4, 0.2, 6e-7, 0.3)
+    inside, outside = (walk_s(form, 1000.0, (9, 9), taps, 132, 4e-12) for taps in (81.0, 0.0))
+    assert inside == pytest.approx(81 * 6e-7, rel=0.01)
+    assert outside == pytest.approx(0.3 * inside, rel=0.01)

@@ -17,12 +17,14 @@ from gpuscope.cost.depthwise_forms import (
     HOT_SHARE,
     SUM_S,
     Form,
+    WalkForm,
     WeightForm,
     inside,
     native_weight_s,
     rows_weight_s,
     seconds,
     slices_of,
+    walk_s,
 )
 from gpuscope.cost.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
@@ -46,6 +48,9 @@ _ROW_BYTES = 16
 """What a pixel's channels must be a multiple of for float32's weight gradient to have a kernel that
 tiles channels-last data, and one that adds its parts up. Else, and where that is quicker, cuDNN's
 direct kernel for groups runs: so in 42 of 52 recorded calls of filters up to 5 x 5."""
+
+_OWN_SIDES = (1, 3, 5, 7)
+"""Of the squares that kernels of their own know (`..._c1_k1_nhwc_specialized`)."""
 
 _TILING_TAPS = 25
 """Largest filter of that kernel: beyond, grouped products take as long as the direct one."""
@@ -127,9 +132,16 @@ def _parts(
     way = "nhwc" if shape.channels_last else "tiled" if cudnn else "native"
     if which == "weight_gradient":
         return _weight_gradient(work, shape, way, out, memory_s, cycle_s, clock_s)
-    form = _form(work, _name(work.op, shape, which, way, first))
     results = float(out.numel)
     taps = taps_inside(work.op, shape, which)
+    if which == "data_gradient" and way == "nhwc" and not has_own(work.op):
+        window = window_of(work.op)[0]
+        names = ("floor_s", "cycles", "row_cycles", "tap_cycles", "wait_s", "outside")
+        key = "convolution.depthwise.nhwc.walk"
+        walk = WalkForm(*(work.constants.value(f"{key}.{n}") for n in names))
+        took = walk_s(walk, results, window, taps, work.units, cycle_s)
+        return walk.floor_s, max(took, memory_s), took
+    form = _form(work, _name(work.op, shape, which, way, first))
     rest_s, compute_s = seconds(form, results, taps, memory_s, cycle_s, clock_s)
     return form.floor_s, rest_s, compute_s
 
@@ -224,6 +236,18 @@ def taps_inside(op: Op, shape: ConvShape, which: Pass) -> float:
     if op.args.get("transposed"):
         return float(shape.taps)
     return inside(x.shape[2:], out, weight.shape[2:], stride, padding, dilation)
+
+
+def has_own(op: Op) -> bool:
+    """Whether cuDNN has kernels for a filter over channels-last data: small squares, undilated."""
+    window, dilation = window_of(op)
+    return len(set(window)) == 1 and window[0] in _OWN_SIDES and max(dilation) == 1
+
+
+def window_of(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sides of a convolution's filter, and its dilations."""
+    window = _images(op)[1].shape[2:]
+    return window, _of(op, "dilation", 1, len(window))
 
 
 def _images(op: Op) -> tuple[TensorSpec, TensorSpec]:

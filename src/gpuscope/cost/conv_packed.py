@@ -9,9 +9,9 @@ of the tiles with their zeros. Read off 240 recorded launches of an H200 (cuDNN 
 * a tile's main loop takes a step for each tap and 64 channels, on a multiprocessor so many of a
   second as its peak allows times an efficiency, a quarter to a half;
 * where fewer tiles run than multiprocessors, a step waits for its loads;
-* weight gradients sum over positions, 64 a step, and have a tile a tap. Kernels of the device's own
-  generation cut those sums until all multiprocessors have work; those of half precision for the
-  narrowest groups do not.
+* weight gradients sum over positions, 64 a step, and have a tile a tap. They cut those sums until
+  all multiprocessors have work; where half precision's groups are narrowest, by older kernels and
+  no sums of fewer than 130 steps or so (70 launches of 1 to 8,500 steps).
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ NARROWEST = 4
 _TF32_PACK = 32
 _WIDE = 128
 """Channels of a group from which larger tiles are taken, which read less for each product."""
+
+
+_UNCUT = 130
+"""Steps that a sum is left whole up to where groups are narrowest."""
 
 
 def width(shape: ConvShape) -> int:
@@ -83,7 +87,9 @@ def packed_s(work: Work, shape: ConvShape, which: Pass, dtype: str) -> float:
     if width(shape) >= _WIDE:
         step_s *= get("convolution.packed.wide")
     chain_s = chain / (work.device.clock_hz or 1.5e9)
-    narrow = dtype != "tf32" and width(shape) == NARROWEST
-    if which == "weight_gradient" and not narrow:
+    if which == "weight_gradient":
+        if dtype != "tf32" and width(shape) == NARROWEST:
+            step_s /= get("convolution.packed.narrow")
+            chain_s *= min(steps, _UNCUT)
         return floor_s + max(count * steps * step_s / work.units, chain_s)
     return floor_s + steps * max(chain_s, ceil(count / work.units) * step_s)

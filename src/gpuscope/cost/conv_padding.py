@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, prod
 
-from gpuscope.cost.conv_packed import width
+from gpuscope.cost.conv_packed import NARROWEST, width
 from gpuscope.cost.conv_shape import ConvShape, Pass
 from gpuscope.cost.conv_stream import paced, stream
 from gpuscope.cost.registry import Work
@@ -100,10 +100,10 @@ def spread_groups(
     cuDNN gives the groups of both activations one width (`conv_packed.width`), and the weights too:
     one pass a tensor that is not so wide (`tensorTransformGeneric`, always 264 blocks), which takes
     as long as what it lays out, the zeros between with it (13 recorded calls of 1 to 600 million
-    values: 140 to 280 a nanosecond). Groups of one such width stay where they are: 16 x 16 and
-    8 x 8 channels launch none in 13 recorded calls, 24 x 40 three, 4 x 16 two. Channels first, the
-    conversion of the activations does it on the way (`gpuscope.cost.conv_convert`), and groups of
-    64 and 128 channels stay, too.
+    values: 140 to 280 a nanosecond; to the narrowest groups 320 in the median of 74). Groups of one
+    such width stay where they are: 16 x 16 and 8 x 8 channels launch none in 13 recorded calls, 24
+    x 40 three, 4 x 16 two. Channels first, the conversion of the activations does it on the way
+    (`gpuscope.cost.conv_convert`), and groups of 64 and 128 channels stay, too.
 
     Args:
         work: the convolution.
@@ -122,13 +122,13 @@ def spread_groups(
     of = {"forward": (x, 0, y), "data_gradient": (y, 0, x), "weight_gradient": (y, x, 0)}[which]
     filters = shape.groups * whole * whole * shape.taps
     return [
-        _spread(work, spec, filters if at == weights else spec.numel // one * whole)
+        _spread(work, spec, filters if at == weights else spec.numel // one * whole, whole)
         for at, (spec, one) in enumerate(zip(specs, of, strict=True))
         if at == weights or (shape.channels_last and (one != whole or wide))
     ]
 
 
-def _spread(work: Work, spec: TensorSpec, elements: int) -> Kernel:
+def _spread(work: Work, spec: TensorSpec, elements: int, whole: int) -> Kernel:
     """One pass that leaves so many elements, or reads them where it takes them back."""
     kernel = stream(
         work,
@@ -139,6 +139,5 @@ def _spread(work: Work, spec: TensorSpec, elements: int) -> Kernel:
         elements,
         "convolution.spread",
     )
-    return paced(
-        work, kernel, elements, "spread", work.constants.value("convolution.spread.base_s")
-    )
+    key = "spread.narrow" if whole == NARROWEST else "spread"
+    return paced(work, kernel, elements, key, work.constants.value("convolution.spread.base_s"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
+from gpuscope.cost.conv_choice import depthwise_way
 from gpuscope.cost.conv_convert import conversions, conversions_s
 from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, taps_inside
 from gpuscope.cost.conv_direct import direct_gradient
@@ -91,12 +92,7 @@ def _pass(
 ) -> list[Kernel]:
     """Kernels of one pass, conversions included."""
     if shape.depthwise:
-        kernel = depthwise(work, shape, which, first.spec, second.spec, out)
-        tiled = which == "weight_gradient" and not shape.channels_last
-        if not tiled or not by_cudnn(work.op, shape, first.spec.dtype):
-            return [kernel]
-        before, after = conversions(work, first, second, out)
-        return [*before, kernel, *after]
+        return _channel_by_channel(work, shape, which, first, second, out)
     dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
     if one_by_one(work, shape, which, dtype):
         kernels = _each_group(work, shape, which, first, second, out)
@@ -111,6 +107,26 @@ def _pass(
         kernel = direct_gradient(work, shape, specs)
         return min(kernels, [kernel], key=_total_s)
     return kernels
+
+
+def _channel_by_channel(
+    work: Work, shape: ConvShape, which: Pass, first: Operand, second: Operand, out: TensorSpec
+) -> list[Kernel]:
+    """A filter a channel: by kernels of its own, or by those for groups where there is none."""
+    specs = first.spec, second.spec, out
+    way = depthwise_way(work, shape, which, first.spec.itemsize)
+    if way == "direct" and which == "weight_gradient":
+        return [direct_gradient(work, shape, specs)]
+    if way == "direct":
+        return [direct_result(work, shape, which, taps_inside(work.op, shape, which), specs)]
+    if way == "packed":
+        return _as_product(work, shape, which, first, second, out)
+    kernel = depthwise(work, shape, which, *specs)
+    tiled = which == "weight_gradient" and not shape.channels_last
+    if not tiled or not by_cudnn(work.op, shape, first.spec.dtype):
+        return [kernel]
+    before, after = conversions(work, first, second, out)
+    return [*before, kernel, *after]
 
 
 def _may_be_direct(work: Work, shape: ConvShape, dtype: str) -> bool:

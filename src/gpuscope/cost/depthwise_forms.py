@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 _SHARP = 3.0
 """Power of the norm that joins arithmetic, memory and chain: they overlap, but for the edges."""
@@ -91,6 +91,55 @@ def seconds(
 
 def _joined(*parts: float) -> float:
     return float(sum(part**_SHARP for part in parts) ** (1 / _SHARP))
+
+
+@dataclass(frozen=True, slots=True)
+class WalkForm:
+    """Constants of cuDNN's data gradient for any filter over channels-last data.
+
+    Attributes:
+        floor_s: the shortest.
+        cycles, row_cycles, tap_cycles: of a multiprocessor for each result, for each row of the
+            filter and for each tap, whether it falls inside the image or not.
+        wait_s: that a thread waits for a tap of its results.
+        outside: share of it for a tap outside the image.
+    """
+
+    floor_s: float
+    cycles: float
+    row_cycles: float
+    tap_cycles: float
+    wait_s: float
+    outside: float
+
+
+_WALKED = 1024
+"""Results of a block of 256 threads of that kernel."""
+
+_RESIDENT_WALKS = 8
+
+
+def walk_s(
+    form: WalkForm, results: float, window: Sequence[int], within: float, units: int, cycle_s: float
+) -> float:
+    """Time of `dgrad2d_c1_k1_nhwc`, less its floor.
+
+    Every tap is walked, row by row, strides and dilations do not matter: 158 recorded launches of
+    windows from 1 x 3 to 31 x 31 follow this within 12 % in the median.
+
+    Args:
+        form: constants.
+        results: values that are computed.
+        window: sides of the filter.
+        within: taps that fall inside the image, in the mean.
+        units: multiprocessors.
+        cycle_s: one clock over the number of multiprocessors.
+    """
+    taps = float(prod(window))
+    each = form.cycles + form.row_cycles * window[0] + form.tap_cycles * taps
+    rounds = ceil(ceil(results / _WALKED) / (units * _RESIDENT_WALKS))
+    wait = rounds * (within + form.outside * (taps - within)) * form.wait_s
+    return _joined(results * each * cycle_s, wait)
 
 
 def native_weight_s(
