@@ -1,14 +1,18 @@
 """Convolutions whose groups cuDNN runs one after the other.
 
 Kernels that take groups are few. Where there is none cuDNN launches an ordinary convolution for
-each group, its conversions included, so that filters of each sample apart (one image of as many
-groups as samples) are a long row of small kernels. Which have one was read off 190 passes of 4 to
-32 groups, 32 to 512 channels wide, channels first, on an H200 (cuDNN 9.19):
+each group, its conversions or cuts included, so that filters of each sample apart (one image of as
+many groups as samples) are a long row of small kernels. Which have one was read off 1,500 recorded
+passes of an H200 (cuDNN 9.19); four in five of half precision follow, of TF32 seven in ten:
 
-* half precision: groups narrower than 64 channels, packed together;
-* TF32: groups of 64 and 128 channels; of wider ones the forward pass alone, from 16 groups on;
-* float32: none but the direct kernels (`conv_direct`, `conv_direct_results`), which are taken
-  where they are quicker: 35 of 95 passes, 60 launch each group.
+* half precision: groups narrower than 64 channels are packed together (`conv_packed`), more than
+  two of them; of 64 channels with more than one image; wider ones where images are many (forward);
+* channels last, forward: wider groups of few results are cut out and launched each;
+* a gradient of one tap a group is launched each where groups are narrow;
+* TF32: groups up to 128 channels, more than five of them; of wider ones the forward pass alone,
+  from 16 groups on;
+* float32: none but the direct kernels (`conv_direct`, `conv_direct_results`), which are taken where
+  they are quicker.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuscope.cost.conv_shape import ConvShape, Pass
+from gpuscope.cost.conv_stream import stream
 from gpuscope.cost.registry import Work
+from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
 _PACKED = 64
@@ -24,6 +30,19 @@ _PACKED = 64
 
 _WIDEST = 128
 """Channels of a group up to which TF32 has one."""
+
+_FEW, _FEW_TF32 = 2, 5
+"""Groups up to which each is launched."""
+
+_SPREAD, _FEW_IMAGES = 46, 8
+"""Wider groups of so few images are launched each, in half precision forward."""
+
+_TILE, _FEW_RESULTS = 31, 5_000_000
+_NARROW = 57
+"""Results' channels of all groups up to which weight gradients, channels last, are cut."""
+
+_TABLED = 16
+"""Channels of a group up to which packed kernels take filters of any length."""
 
 _SIDE = 32
 """Longest side of a filter that tables of taps hold."""
@@ -43,19 +62,33 @@ def one_by_one(work: Work, shape: ConvShape, which: Pass, dtype: str) -> bool:
     """
     if shape.groups < 2 or shape.depthwise or work.device.vendor != "NVIDIA":
         return False
+    if dtype == "float32" or (which != "weight_gradient" and is_long(work, dtype)):
+        return True
     one_in, one_out = shape.channels_in // shape.groups, shape.channels_out // shape.groups
     narrow, wide = min(one_in, one_out), max(one_in, one_out)
-    if which != "weight_gradient" and is_long(work, dtype):
-        return True
-    if dtype == "float32":
-        return True
-    if shape.channels_last:
-        return False
+    if shape.taps == 1 and which != "forward":
+        return wide < _TILE
     if dtype == "tf32":
         if which == "forward" and shape.groups >= _MANY and narrow >= _PACKED:
             return False
-        return wide > _WIDEST
+        return wide > _WIDEST or shape.groups <= _FEW_TF32
+    if shape.groups <= _FEW:
+        return shape.taps > 1
+    if narrow == wide == _PACKED and (shape.images > 1 or which == "weight_gradient"):
+        return False
+    if shape.channels_last:
+        return _slices(shape, which, wide)
+    if which == "forward":
+        return wide > _SPREAD and shape.images <= _FEW_IMAGES
     return (one_in if which == "data_gradient" else wide) >= _PACKED
+
+
+def _slices(shape: ConvShape, which: Pass, wide: int) -> bool:
+    """Whether half precision, channels last, cuts each group out of its tensors."""
+    if which == "forward":
+        results = shape.images * shape.positions_out * shape.channels_out
+        return shape.taps > 1 and wide >= _TILE and results <= _FEW_RESULTS
+    return which == "weight_gradient" and shape.channels_out <= _NARROW
 
 
 def is_long(work: Work, dtype: str) -> bool:
@@ -63,8 +96,10 @@ def is_long(work: Work, dtype: str) -> bool:
 
     CUTLASS's "optimized" iterators keep a bit a tap of a side, 32 of them; beyond that cuDNN falls
     to kernels that work each address out, group by group, and cut no sum: the filters of 128 taps
-    and 48 channels of wav2vec 2.0 take 0.66 ms a group however short the signal is. TF32's choice
-    is not understood.
+    and 48 channels of wav2vec 2.0 take 0.66 ms a group however short the signal is. Groups of up to
+    16 channels have kernels with tables in memory (10 of 10 recorded forward passes of 41 to 128
+    taps, 4 of 10 data gradients).
+    TF32's choice is not understood.
 
     Args:
         work: the convolution, or its gradients.
@@ -72,7 +107,9 @@ def is_long(work: Work, dtype: str) -> bool:
     """
     weight = work.op.inputs[2 if "backward" in work.op.name else 1]
     grouped = work.op.args.get("groups", 1) != 1 and dtype != "tf32"
-    return grouped and work.device.vendor == "NVIDIA" and max(weight.shape[2:], default=0) > _SIDE
+    if not grouped or work.device.vendor != "NVIDIA" or max(weight.shape[2:], default=0) <= _SIDE:
+        return False
+    return weight.shape[1] > _TABLED
 
 
 def alone(shape: ConvShape) -> ConvShape:
@@ -94,3 +131,10 @@ def part(spec: TensorSpec, groups: int, filters: bool) -> TensorSpec:
         steps.append(step)
         step *= n
     return replace(spec, shape=sizes, stride=tuple(reversed(steps)), storage=-1)
+
+
+def sliced(work: Work, spec: TensorSpec) -> Kernel:
+    """The copy of one group's channels out of channels-last data, or back (`nhwcSliceCKernel`)."""
+    return stream(
+        work, "slice_group", spec.nbytes, spec.nbytes, spec.dtype, spec.numel, "convolution.slice"
+    )

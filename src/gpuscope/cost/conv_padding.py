@@ -101,9 +101,10 @@ def spread_groups(
     one pass a tensor that is not so wide (`tensorTransformGeneric`, always 264 blocks), which takes
     as long as what it lays out, the zeros between with it (13 recorded calls of 1 to 600 million
     values: 140 to 280 a nanosecond; to the narrowest groups 320 in the median of 74). Groups of one
-    such width stay where they are: 16 x 16 and 8 x 8 channels launch none in 13 recorded calls, 24
-    x 40 three, 4 x 16 two. Channels first, the conversion of the activations does it on the way
-    (`gpuscope.cost.conv_convert`), and groups of 64 and 128 channels stay, too.
+    such width stay where they are: 8 x 8, 16 x 16 and 64 x 64 channels launch none in 40 recorded
+    calls, 24 x 40 three, 4 x 16 two; but for channels whose rows are no multiple of 16 bytes.
+    Channels first, the conversion of the activations does it on the way
+    (`gpuscope.cost.conv_convert`).
 
     Args:
         work: the convolution.
@@ -113,9 +114,6 @@ def spread_groups(
     """
     own = (shape.channels_in // shape.groups, shape.channels_out // shape.groups)
     whole = width(shape)
-    wide = whole >= _TILE_CHANNELS and shape.channels_last
-    if own == (whole, whole) and not wide:
-        return []
     # In the order of `specs`: the channels of a group, the weights' told apart.
     weights = 2 if which == "weight_gradient" else 1
     x, y = own
@@ -124,8 +122,14 @@ def spread_groups(
     return [
         _spread(work, spec, filters if at == weights else spec.numel // one * whole, whole)
         for at, (spec, one) in enumerate(zip(specs, of, strict=True))
-        if at == weights or (shape.channels_last and (one != whole or wide))
+        if (at == weights and own != (whole, whole))
+        or (at != weights and shape.channels_last and (one != whole or _is_ragged(spec)))
     ]
+
+
+def _is_ragged(spec: TensorSpec) -> bool:
+    """Whether a pixel's channels are no multiple of a copy."""
+    return spec.shape[1] * spec.itemsize % _ROW_BYTES != 0
 
 
 def _spread(work: Work, spec: TensorSpec, elements: int, whole: int) -> Kernel:
