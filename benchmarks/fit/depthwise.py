@@ -165,7 +165,9 @@ def form_of(p: Point) -> str:
     side = p.window[0] if len(set(p.window)) == 1 and len(p.window) == 2 else 0
     own = str(side) if side in (3, 5) else "any"
     strided = ".strided" if p.strided else ""
-    # ATen's own compute in float32 whatever they read.
+    # ATen's own compute in float32 whatever they read; those for any window have constants by hand.
+    if "conv_depthwise2d" in p.kernel and "grad_weight" not in p.kernel and own == "any":
+        return ""
     if "conv_depthwise2d_forward_kernel" in p.kernel:
         return f"native.forward.{own}"
     if "conv_depthwise2d_backward_kernel" in p.kernel:

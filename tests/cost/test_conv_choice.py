@@ -88,3 +88,21 @@ def test_strips_take_what_was_recorded(
 ) -> None:
     """Eight images, bfloat16: filters of 1 x 7 to 21 x 1 (µs)."""
     assert us(made(which, 8, c, size, window)) == pytest.approx(recorded_us, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("which", "n", "c", "size", "window", "dtype", "recorded_us"),
+    [
+        ("forward", 47, 544, (45, 40), (21, 1), "bfloat16", 1543.4),
+        ("forward", 29, 72, (77, 59), (1, 11), "float16", 134.7),
+        ("forward", 62, 200, (64, 64), (13, 13), "float16", 4436.0),
+        ("data", 47, 544, (45, 40), (21, 1), "bfloat16", 1798.6),
+        ("data", 73, 888, (15, 15), (9, 9), "float32", 876.9),
+        ("data", 10, 640, (140, 140), (7, 7), "float32", 5276.0),
+    ],
+)
+def test_channels_first_any_window_is_atens_own(
+    which: str, n: int, c: int, size: Pair, window: Pair, dtype: str, recorded_us: float
+) -> None:
+    (kernel,) = made(which, n, c, size, window, dtype, last=False)
+    assert kernel.duration_s * 1e6 == pytest.approx(recorded_us, rel=0.2)

@@ -8,11 +8,13 @@ from gpuscope.cost.depthwise_forms import (
     Form,
     WalkForm,
     WeightForm,
+    WindowForm,
     inside,
     native_weight_s,
     seconds,
     slices_of,
     walk_s,
+    window_s,
 )
 
 FORM = Form(2e-6, 1.0, 0.1, 100.0, 0.5)
@@ -67,3 +69,23 @@ def test_a_walk_of_few_results_waits_and_passes_over_what_lies_outside() -> None
     inside, outside = (walk_s(form, 1000.0, (9, 9), taps, 132, 4e-12) for taps in (81.0, 0.0))
     assert inside == pytest.approx(81 * 6e-7, rel=0.01)
     assert outside == pytest.approx(0.3 * inside, rel=0.01)
+
+
+WINDOW = WindowForm(2e-6, 2.0, 0.3, 0.12, 0.01, 1.0, 0.6)
+
+
+def test_any_window_pays_for_rows_and_for_taps_inside() -> None:
+    """Many results: 2 cycles, 0.3 a row, 0.12 a tap inside and 0.01 a tap outside."""
+    many, cycle_s = 1e9, 4e-12
+    for window in ((1, 21.0, 21.0), (21, 21.0, 21.0), (31, 121.0, 961.0)):
+        rows, within, taps = window
+        each = 2.0 + 0.3 * rows + 0.12 * within + 0.01 * (taps - within)
+        rest_s, compute_s = window_s(WINDOW, many, window, 0.0, 132, cycle_s)
+        assert rest_s == pytest.approx(compute_s)
+        assert compute_s == pytest.approx(many * each * cycle_s, rel=0.25)
+
+
+def test_any_window_waits_for_bytes_that_outlast_it() -> None:
+    rest_s, compute_s = window_s(WINDOW, 1e6, (3, 9.0, 9.0), 1.0, 132, 4e-12)
+    assert rest_s == pytest.approx(1.0 / 0.6)
+    assert compute_s < 1e-3

@@ -8,7 +8,7 @@ memory; channels last it is cuDNN's. What each takes is in `depthwise_forms`.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from gpuscope.cost.conv_direct import direct_gradient_s
 from gpuscope.cost.conv_shape import ConvShape, Pass
@@ -19,12 +19,14 @@ from gpuscope.cost.depthwise_forms import (
     Form,
     WalkForm,
     WeightForm,
+    WindowForm,
     inside,
     native_weight_s,
     rows_weight_s,
     seconds,
     slices_of,
     walk_s,
+    window_s,
 )
 from gpuscope.cost.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
@@ -135,14 +137,49 @@ def _parts(
     results = float(out.numel)
     taps = taps_inside(work.op, shape, which)
     if which == "data_gradient" and way == "nhwc" and not has_own(work.op):
-        window = window_of(work.op)[0]
-        names = ("floor_s", "cycles", "row_cycles", "tap_cycles", "wait_s", "outside")
-        key = "convolution.depthwise.nhwc.walk"
-        walk = WalkForm(*(work.constants.value(f"{key}.{n}") for n in names))
-        took = walk_s(walk, results, window, taps, work.units, cycle_s)
-        return walk.floor_s, max(took, memory_s), took
-    form = _form(work, _name(work.op, shape, which, way, first))
+        return _walk(work, results, taps, memory_s, cycle_s)
+    name = _name(work.op, shape, which, way, first)
+    if name.startswith("native.window"):
+        return _window(work, shape, which, name, results, memory_s, cycle_s)
+    form = _form(work, name)
     rest_s, compute_s = seconds(form, results, taps, memory_s, cycle_s, clock_s)
+    return form.floor_s, rest_s, compute_s
+
+
+def _walk(
+    work: Work, results: float, within: float, memory_s: float, cycle_s: float
+) -> tuple[float, float, float]:
+    """Floor, the rest, and the arithmetic of cuDNN's data gradient for any window."""
+    form = WalkForm(
+        *(
+            work.constants.value(f"convolution.depthwise.nhwc.walk.{f.name}")
+            for f in fields(WalkForm)
+        )
+    )
+    took = walk_s(form, results, window_of(work.op)[0], within, work.units, cycle_s)
+    return form.floor_s, max(took, memory_s), took
+
+
+def _window(
+    work: Work,
+    shape: ConvShape,
+    which: Pass,
+    name: str,
+    results: float,
+    memory_s: float,
+    cycle_s: float,
+) -> tuple[float, float, float]:
+    """Floor, the rest, and the arithmetic of ATen's kernels for any window."""
+    form = WindowForm(
+        *(
+            work.constants.value(f"convolution.depthwise.{name}.{f.name}")
+            for f in fields(WindowForm)
+        )
+    )
+    # A gradient sums over all results of its channel.
+    many = max(shape.channels_out // shape.channels_in, 1) if which == "data_gradient" else 1
+    sizes = window_of(work.op)[0][0] * many, inside_of(work.op) * many, float(shape.taps * many)
+    rest_s, compute_s = window_s(form, results, sizes, memory_s, work.units, cycle_s)
     return form.floor_s, rest_s, compute_s
 
 
@@ -206,11 +243,16 @@ def _name(op: Op, shape: ConvShape, which: Pass, way: str, first: TensorSpec) ->
     if way == "tiled":
         return "tiled"
     window = _images(op)[1].shape[2:]
-    side = window[0] if len(window) == 2 and window[0] == window[1] else 0
+    side = window[0] if len(set(window)) == 1 else 0
     strided = ".strided" if which == "data_gradient" and shape.strides > 1 else ""
+    if way == "native" and len(window) == 1:
+        return f"native.line.{which}{strided}"
+    if way == "native" and len(window) == 3:
+        return f"native.volume.{which}.{'3' if side == 3 else 'any'}"
     if way == "native":
-        own = {1: "3", 3: "3", 5: "5"}.get(side, "any")
-        return f"native.{which}.{own}{strided}"
+        if side not in (1, 3, 5):
+            return f"native.window.{which}{strided}"
+        return f"native.{which}.{max(side, 3)}{strided}"
     own = "3" if side == 3 else "any"
     if own == "any":
         strided = ""
@@ -218,9 +260,18 @@ def _name(op: Op, shape: ConvShape, which: Pass, way: str, first: TensorSpec) ->
 
 
 def taps_inside(op: Op, shape: ConvShape, which: Pass) -> float:
-    """Taps of a result: those inside the image; a strided gradient asks all of them."""
-    if which == "data_gradient" and shape.strides > 1:
+    """Taps of a result: those inside the image; a strided gradient asks all of them.
+
+    So do ATen's kernels for volumes (`DepthwiseConv3d.cu`).
+    """
+    volume = len(_images(op)[0].shape) > 4
+    if (which == "data_gradient" and shape.strides > 1) or volume or op.args.get("transposed"):
         return float(shape.taps)
+    return inside_of(op)
+
+
+def inside_of(op: Op) -> float:
+    """Taps of a result of the forward pass that fall inside the image, in the mean."""
     x, weight = _images(op)
     n = len(x.shape) - 2
     stride, padding, dilation = (
@@ -233,8 +284,6 @@ def taps_inside(op: Op, shape: ConvShape, which: Pass) -> float:
             x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
         )
     ]
-    if op.args.get("transposed"):
-        return float(shape.taps)
     return inside(x.shape[2:], out, weight.shape[2:], stride, padding, dilation)
 
 

@@ -3,8 +3,8 @@
 They multiply whole tiles: the channels of each group are spread to a power of two, of 4 or more,
 and neighbouring groups share a tile of 64 channels (TF32's forward passes and data gradients: of
 32), whose products of one group's inputs with another's outputs are thrown away. The time is that
-of the tiles with their zeros. Read off 240 recorded launches of an H200 (cuDNN 9.19; groups of 1 to
-256 channels, 1 to 49 taps), whose names tell how many groups a tile has (`_g1_` to `_g16_`):
+of the tiles with their zeros. Read off 760 recorded launches of an H200 (cuDNN 9.19; groups of 1 to
+256 channels, 1 to 961 taps), whose names tell how many groups a tile has (`_g1_` to `_g16_`):
 
 * a tile's main loop takes a step for each tap and 64 channels, on a multiprocessor so many of a
   second as its peak allows times an efficiency, a quarter to a half;
@@ -29,8 +29,8 @@ NARROWEST = 4
 """Channels that a group has at least in a tile."""
 
 _TF32_PACK = 32
-_WIDE = 128
-"""Channels of a group from which larger tiles are taken, which read less for each product."""
+_EIGHT = 8
+"""Channels of a group whose packing takes half precision's kernels longest."""
 
 
 _UNCUT = 130
@@ -84,11 +84,14 @@ def packed_s(work: Work, shape: ConvShape, which: Pass, dtype: str) -> float:
     )
     a_unit = rate_and_unit(work.device, dtype)[0] / work.units
     step_s = 2.0 * SIDE**3 / (a_unit * efficiency)
-    if width(shape) >= _WIDE:
-        step_s *= get("convolution.packed.wide")
+    each = width(shape)
+    if each >= 2 * (_TF32_PACK if dtype == "tf32" else SIDE):
+        step_s *= get("convolution.packed.wide")  # larger tiles, which read less for each product
+    elif each == _EIGHT and dtype != "tf32" and which != "weight_gradient":
+        step_s *= get("convolution.packed.eight")
     chain_s = chain / (work.device.clock_hz or 1.5e9)
     if which == "weight_gradient":
-        if dtype != "tf32" and width(shape) == NARROWEST:
+        if dtype != "tf32" and each == NARROWEST:
             step_s /= get("convolution.packed.narrow")
             chain_s *= min(steps, _UNCUT)
         return floor_s + max(count * steps * step_s / work.units, chain_s)

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
-from gpuscope.cost.conv_choice import depthwise_way
+from gpuscope.cost.conv_choice import depthwise_way, may_be_direct, may_sum_directly
 from gpuscope.cost.conv_convert import conversions, conversions_s
 from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, taps_inside
 from gpuscope.cost.conv_direct import direct_gradient
 from gpuscope.cost.conv_direct_results import direct_result
 from gpuscope.cost.conv_engine import engine_gradient
 from gpuscope.cost.conv_group_lanes import lanes
-from gpuscope.cost.conv_groups import alone, is_long, one_by_one, part, sliced
+from gpuscope.cost.conv_groups import alone, one_by_one, part, sliced
 from gpuscope.cost.conv_layout import made_dense
 from gpuscope.cost.conv_packed import width
 from gpuscope.cost.conv_padding import padding, spread_groups
@@ -31,9 +31,6 @@ from gpuscope.cost.matmul import Operand, compute_dtype, operand
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
-
-_FEW_RESULTS = 200_000
-"""Results of a grouped convolution that tensor cores leave its weights' gradient to direct sums."""
 
 
 @kernel_model(
@@ -102,10 +99,10 @@ def _pass(
     else:
         kernels = _as_product(work, shape, which, first, second, out)
     specs = first.spec, second.spec, out
-    if which != "weight_gradient" and _may_be_direct(work, shape, dtype):
+    if which != "weight_gradient" and may_be_direct(work, shape, which, dtype):
         inside = taps_inside(work.op, shape, which)
         return min(kernels, [direct_result(work, shape, which, inside, specs)], key=_total_s)
-    if which == "weight_gradient" and _may_sum_directly(work, shape, dtype, out):
+    if which == "weight_gradient" and may_sum_directly(work, shape, dtype, len(out.shape)):
         kernel = direct_gradient(work, shape, specs)
         return min(kernels, [kernel], key=_total_s)
     return kernels
@@ -129,26 +126,6 @@ def _channel_by_channel(
         return [kernel]
     before, after = conversions(work, first, second, out)
     return [*before, kernel, *after]
-
-
-def _may_sum_directly(work: Work, shape: ConvShape, dtype: str, out: TensorSpec) -> bool:
-    """Whether weights' gradients may take cuDNN's direct kernel, where that is quicker.
-
-    Of groups on tensor cores only small ones do: 76 of 159 recorded ones of fewer results, 12 of
-    293 larger ones.
-    """
-    if work.device.vendor != "NVIDIA" or len(out.shape) > 4:
-        return False
-    if shape.groups == 1:
-        return not shape.channels_last
-    results = shape.images * shape.positions_out * shape.channels_out
-    return dtype == "float32" or results <= _FEW_RESULTS
-
-
-def _may_be_direct(work: Work, shape: ConvShape, dtype: str) -> bool:
-    """Whether groups may take cuDNN's direct kernel: float32 does where that is quicker."""
-    grouped = shape.groups > 1 and work.device.vendor == "NVIDIA"
-    return grouped and dtype == "float32" and not is_long(work, dtype)
 
 
 def _each_group(
