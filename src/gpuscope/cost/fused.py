@@ -86,6 +86,13 @@ _INSTRUCTIONS = {
     "max_pool2d_with_indices": 215,
     "max_pool2d_with_indices_backward": 220,
     "upsample_bilinear2d": 60,
+    "upsample_bicubic2d": 240,
+    "grid_sampler_2d": 80,
+    "reflection_pad2d": 16,
+    "replication_pad2d": 16,
+    "reflection_pad2d_backward": 60,
+    "avg_pool3d": 40,
+    "avg_pool3d_backward": 40,
 }
 """Instructions of an operator for each element (a special function counts as eight: 16 of them are
 finished in a clock), beside loads and stores; 1 where absent. gelu, its gradient, pools and
