@@ -133,7 +133,6 @@ TRANSCENDENTAL = (
     "exp2",
     "expm1",
     "float_power",
-    "floor_divide",
     "fmod",
     "frexp",
     "glu",
@@ -192,11 +191,8 @@ HEAVY = (
     "selu",
     "sinh",
     "special_entr",
-    "special_erfcx",
     "special_expit",
-    "special_log_ndtr",
     "special_ndtr",
-    "special_ndtri",
     "arccos",
     "arccosh",
     "arcsin",
@@ -208,43 +204,52 @@ HEAVY = (
 """A polynomial or several exponentials an element."""
 
 SPECIAL = (
-    "digamma",
-    "i0",
-    "igamma",
-    "igammac",
-    "lgamma",
-    "mvlgamma",
-    "polygamma",
-    "special_airy_ai",
-    "special_bessel_j0",
-    "special_bessel_j1",
-    "special_bessel_y0",
-    "special_bessel_y1",
     "special_chebyshev_polynomial_t",
     "special_chebyshev_polynomial_u",
     "special_chebyshev_polynomial_v",
     "special_chebyshev_polynomial_w",
     "special_hermite_polynomial_h",
     "special_hermite_polynomial_he",
+    "special_laguerre_polynomial_l",
+    "special_legendre_polynomial_p",
+    "special_shifted_chebyshev_polynomial_t",
+    "special_shifted_chebyshev_polynomial_u",
+    "special_shifted_chebyshev_polynomial_v",
+    "special_shifted_chebyshev_polynomial_w",
+)
+"""Recurrences of as many steps as a polynomial's degree."""
+
+BESSEL = (
+    "i0",
+    "special_airy_ai",
+    "special_bessel_j0",
+    "special_bessel_j1",
+    "special_bessel_y0",
+    "special_bessel_y1",
     "special_i0e",
     "special_i1",
     "special_i1e",
-    "special_laguerre_polynomial_l",
-    "special_legendre_polynomial_p",
     "special_modified_bessel_i0",
     "special_modified_bessel_i1",
     "special_modified_bessel_k0",
     "special_modified_bessel_k1",
     "special_scaled_modified_bessel_k0",
     "special_scaled_modified_bessel_k1",
-    "special_shifted_chebyshev_polynomial_t",
-    "special_shifted_chebyshev_polynomial_u",
-    "special_shifted_chebyshev_polynomial_v",
-    "special_shifted_chebyshev_polynomial_w",
     "special_spherical_bessel_j0",
-    "special_zeta",
 )
-"""Series or recurrences of dozens of steps an element."""
+"""One of two polynomials, by the size of the argument."""
+
+GAMMA = ("lgamma", "mvlgamma", "special_log_ndtr", "special_ndtri")
+"""A recurrence of few steps, and a polynomial."""
+
+DIGAMMA = ("digamma",)
+"""Steps up to ten, and a tangent for what is negative."""
+
+SERIES = ("igamma", "igammac", "special_zeta", "special_erfcx")
+"""A series until its terms vanish, or large tables."""
+
+FLOORED = ("floor_divide",)
+"""A remainder by division, corrected by sign (`div_floor_floating`)."""
 
 
 def operators(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,14 +11,26 @@ from dataclasses import replace
 from gpuscope.cost.bandwidth import is_hot
 from gpuscope.cost.copy import copy_kernel
 from gpuscope.cost.elementwise import converts, elementwise
-from gpuscope.cost.elementwise_names import CHEAP, HEAVY, SPECIAL, TRANSCENDENTAL, operators
+from gpuscope.cost.elementwise_names import (
+    BESSEL,
+    CHEAP,
+    DIGAMMA,
+    FLOORED,
+    GAMMA,
+    HEAVY,
+    SERIES,
+    SPECIAL,
+    TRANSCENDENTAL,
+    operators,
+)
 from gpuscope.cost.registry import KernelModel, Work, kernel_model
 from gpuscope.cost.transfer import link_copy
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 
 _OWN_MODEL = frozenset(
-    {"aten::isin", "aten::pow", "aten::pow_", "aten::where", "aten::glu", "aten::div", "aten::div_"}
+    f"aten::{name}"
+    for name in ("isin", "pow", "pow_", "where", "glu", "div", "div_", "polygamma", "polygamma_")
 )
 
 
@@ -51,6 +63,11 @@ _register(CHEAP, "cheap")
 _register(TRANSCENDENTAL, "transcendental")
 _register(HEAVY, "heavy")
 _register(SPECIAL, "special")
+_register(BESSEL, "bessel")
+_register(GAMMA, "gamma")
+_register(DIGAMMA, "digamma")
+_register(SERIES, "series")
+_register(FLOORED, "floored")
 
 
 @kernel_model("aten::div", "aten::div_")
@@ -65,6 +82,15 @@ def div(work: Work) -> tuple[Kernel, ...]:
     )
 
 
+@kernel_model("aten::polygamma", "aten::polygamma_")
+def polygamma(work: Work) -> tuple[Kernel, ...]:
+    """Derivatives of digamma: the first by a formula of its own (`trigamma`), others by zeta's
+    series."""
+    order = work.op.args.get("n", 1)
+    arithmetic = {0: "digamma", 1: "gamma"}.get(order if isinstance(order, int) else 2, "series")
+    return elementwise(work, name="polygamma", arithmetic=arithmetic, casting=_casts(work))
+
+
 @kernel_model("aten::pow", "aten::pow_")
 def power(work: Work) -> tuple[Kernel, ...]:
     """Powers: 2, 3, -1, 0.5 and the like are special-cased (PowKernel.cu), others need exp2; 1 is
@@ -74,7 +100,7 @@ def power(work: Work) -> tuple[Kernel, ...]:
         return (copy_kernel(work, work.inputs[0], work.outputs[0], is_hot(work, 0)),)
     simple = isinstance(exponent, (int, float)) and exponent in (2, 3, -1, -2, 0.5, -0.5, 1, 0)
     return elementwise(
-        work, name="pow", arithmetic="cheap" if simple else "heavy", casting=_casts(work)
+        work, name="pow", arithmetic="cheap" if simple else "power", casting=_casts(work)
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil, inf, prod
 
 from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, Machine, kernel, machine, reads, written
-from gpuscope.cost.copy import copy_kernel, fill_kernel
+from gpuscope.cost.copy import copy_kernel, fill_kernel, made_contiguous
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.resample_gradient import bilinear_backward, nearest_backward
 from gpuscope.cost.resample_planes import WAYS, by_planes
@@ -277,9 +277,36 @@ def _windows(work: Work, dim: int) -> float:
     "aten::replication_pad2d_backward",
 )
 def rearrange(work: Work) -> tuple[Kernel, ...]:
-    """Each element from one (or a few) other places."""
+    """Each element from one other place; gradients are added up atomically, on zeros.
+
+    A thread divides its place in 64 bits (ATen/native/cuda/ReflectionPad.cu, ReplicationPad.cu).
+    """
     if not work.outputs or not work.outputs[0].numel or work.op.view:
         return ()
-    items = max(work.outputs[0].numel, work.op.inputs[0].numel)
+    out = work.outputs[0]
+    items = max(out.numel, work.op.inputs[0].numel)
     name = work.op.name.rpartition("::")[2]
-    return (_pixelwise(work, name, "interpolate", items, 0.8, work.outputs[0].dtype, False),)
+    back = name.endswith("backward")
+    way = "reflected" if "reflection" in name else "replicated"
+    if back:
+        way = "added" if out.itemsize >= 4 else "swapped"
+    read = reads(work)
+    body = kernel(
+        work,
+        Launch(
+            name,
+            "copy",
+            read.cold,
+            read.hot,
+            written(work),
+            items=items,
+            cycles=work.constants.value(f"copy.padded.{way}_cycles"),
+            grid=max(1, ceil(items / 256)),
+            block=256,
+            streaming=True,
+            dtype=out.dtype,
+            family="copy.interpolate",
+        ),
+    )
+    before = made_contiguous(work, 0)
+    return (fill_kernel(work, out), *before, body) if back else (*before, body)
