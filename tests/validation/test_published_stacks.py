@@ -172,11 +172,40 @@ def test_int8_is_refused_and_its_rate_shows_that_it_is_int8() -> None:
     assert 8 * 175e9 * row.value > 459e12
 
 
-@pytest.mark.parametrize(("scale", "parameters"), [(16, 15.8e9), (32, 31.5e9), (64, 62.8e9)])
-def test_a_scale_is_the_size_that_its_name_says(scale: int, parameters: float) -> None:
+@pytest.mark.parametrize("scale", [16, 32, 64, 128, 256, 512, 1024])
+def test_a_scale_is_the_size_that_its_name_says(scale: int) -> None:
     from published.sizes import scaled_size
 
-    assert scaled_size(scale).parameters == pytest.approx(parameters, rel=0.01)
+    assert scaled_size(scale).parameters == pytest.approx(scale * 1e9, rel=0.02)
+
+
+@pytest.mark.parametrize("billions", [22, 52])
+def test_sizes_of_maxtext_s_scripts_are_those_of_their_names(billions: int) -> None:
+    from published.sizes import size_of
+
+    row = next(r for r in _rows("MaxText high") if f"{billions}B" in r.model)
+    assert size_of(row).parameters == pytest.approx(billions * 1e9, rel=0.01)
+
+
+def test_a_release_without_precisions_is_in_float8() -> None:
+    """The footnote of 25.09's page; what a row says itself stands, and others must say it."""
+    from published.stacks import stack_of
+
+    row = next(r for r in _rows("Megatron-Bridge") if r.release == "25.09" and "405B" in r.model)
+    plan = _plan(row)
+    assert row.precision is None
+    assert plan.software.matmul == "float8"
+    assert _plan(replace(row, precision="BF16")).software.matmul == "compute"
+    assert _made(replace(row, release="25.11")) is None
+    qwen = next(r for r in _rows("Megatron-Bridge") if "Qwen3_235B" in r.model)
+    stack = stack_of(row)
+    assert stack is not None
+    graphs = {
+        release: stack.recipe(replace(qwen, release=release, hardware="GB200")).software
+        for release in ("25.09", "25.11")
+    }
+    assert graphs["25.09"]["graphs"]
+    assert "graphs" not in graphs["25.11"]
 
 
 def test_a_gpt_is_known_by_its_number_of_parameters() -> None:

@@ -133,6 +133,11 @@ def test_an_unknown_word_for_sharding_is_refused() -> None:
         ("DeepSeek-V3.2", "deepseek-v3.2"),
         ("NEMOTRON4-15B", "nemotron-4-15b"),
         ("Nemotron-8B", "nemotron-3-8b"),
+        ("Nemotron_3_Nano", "nemotron-3-nano-30b-a3b"),
+        ("NEMOTRONH_56B", "nemotron-h-56b"),
+        ("GPT OSS 120B", "gpt-oss-120b"),
+        ("openai/gpt-oss-20b", "gpt-oss-20b"),
+        ("Gemma3-12B-MaxText", "gemma3-12b"),
     ],
 )
 def test_a_model_is_known_by_any_spelling_of_its_name(printed: str, name: str) -> None:
@@ -152,7 +157,7 @@ def test_a_name_with_other_parameters_than_the_row_prints_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["gpt-oss-20b", "Gemma-3-27B", "Mamba2-8B", "llama_2_70b_lora", "NobodyLM-7B"]
+    "model", ["Llama4-Scout", "Nemotron_3_Super", "Mamba2-8B", "llama_2_70b_lora", "NobodyLM-7B"]
 )
 def test_models_without_a_program_are_refused_however_they_are_written(model: str) -> None:
     for row in _one_of_each()[:4]:

@@ -176,8 +176,10 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "the peak; heads of 128 fill half of its 256 x 256 arrays. Recipe by recipe, what is kept and "
         "what overlaps is MaxText's own setting. What remains is too fast: collectives that hinder "
         "products, copies to the host and all-reduces are not in it. On Mixtral the capacity "
-        "of 1.25 and the products that dispatch tokens are not, either. MaxText's own rows for v5e, "
-        "expressed after all that was settled, came out 7 % too fast to 9 % too slow.",
+        "of 1.25 and the products that dispatch tokens are not, either. MaxText's own rows are "
+        "of December 2023, when its configuration had other defaults (no gates, heads of 256, a tied output layer): with these, sizes are those of "
+        "their names. 22B and 52B on v4 came out 1 % too fast to 5 % too slow at first sight, v5e 2 % too fast to 13 % too slow; the "
+        "tensor parallel ones (128B, 512B) 28 to 36 % too slow, and 4 to 11 % once their collectives run beside products, as their scripts' flags say.",
         "GPT-3 175B on v5p multiplies in int8: the script says so, and its rate, with everything "
         "computed again, would be 115 % of the bf16 peak. It is no longer compared.",
         "AMD: what float32 products, elementwise steps, softmax and layer norms reach on an MI210 is "
@@ -196,6 +198,8 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "Megatron-Core adds in float32 steps of their own (`_apply_bias`, megatron/core/transformer/moe/experts.py; by their bytes 2 ms); "
         "these, attention's sinks and recomputed norms are not in the program. One plan on one machine went from 28,947 to 18,304 and back to 28,672 "
         "tokens/s a GPU in its last three releases.",
+        "NeMo 25.09 prints no precision: its footnote and the layouts of its recipes say float8. Dense models came out 9 % too fast to 13 % too slow, mixtures of "
+        "experts 27 % too fast to 32 % too slow; Qwen3 on GB200 and B200, whose recipes replay CUDA graphs, had been 49 and 103 % too slow without.",
         "State-space mixers: Nemotron 3 Nano came out 19 to 26 % too fast at first sight, as other mixtures of experts of these releases "
         "do. Its scans are mamba_ssm's kernels with each tensor moved once, products at what Triton's reach (`src/gpuscope/cost/state_space.py`); they are "
         "a tenth of the step, so that even twice their time would not explain it. Experts of 1,856 features in one product each, its router's steps in "
@@ -255,8 +259,9 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "TPU：矩阵乘把部分和的块放在 128 MiB 的片上存储中（此前按 32 MiB 缓存计算，大多受内存限制），并达到 "
         "Google 的 v6e 微基准的水平，即峰值的 90 %；128 宽的注意力头只填满 256 x 256 阵列的一半。保留什么、"
         "重叠什么，逐个配方取自 MaxText 的设置。剩余误差是偏快：妨碍矩阵乘的集合通信、到主机的拷贝、"
-        "all-reduce 未计入；Mixtral 还缺容量系数 1.25 与分发 token 的矩阵乘。MaxText 自己的 v5e 结果是在"
-        "上述各项确定之后才表达的，误差在偏快 7 % 到偏慢 9 % 之间。",
+        "all-reduce 未计入；Mixtral 还缺容量系数 1.25 与分发 token 的矩阵乘。MaxText 自己的结果写于 2023 年 12 月，"
+        "当时其配置的默认值不同（无门控、头宽 256、输出层与词嵌入共用）：照此，各模型的参数量与其名称一致。v4 上的 22B 与 52B 初次预测即为快 1 % 至慢 5 %，v5e 为快 2 % 至慢 13 %；"
+        "张量并行的 128B 与 512B 慢 28 至 36 %，按其脚本的标志让集合通信与矩阵乘重叠后为慢 4 至 11 %。",
         "v5p 上的 GPT-3 175B 用 int8 做矩阵乘：其脚本如此设置，且在全部重算时其速率将是 bf16 峰值的 115 %。不再比较。",
         "AMD：MI210 上 float32 矩阵乘、逐元素步骤、softmax 与层归一化能达到的速率，由 NeuSight 的单算子实测拟合"
         "（docs/hardware.zh-CN.md）；此前其矩阵单元上的 float32 用的是 H200 向量单元的常数。GPT-2 large 训练在 batch 4 时"
@@ -267,6 +272,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "滑动窗口：TPU 上的 Gemma 3 12B（六块中五块只看 1,024 个 token）按其配方（序列 32,768、分块 1,024、输出层分 16 块）初次预测即快 1 % 与 7 %。GPT-OSS 120B 快 20 至 50 %，"
         "原因不在窗口：GB300 上 bf16 每块 24 ms，只找到 16 ms，其中注意力 1.1 ms。它的专家带偏置，Megatron-Core 以单独的 float32 步骤相加（megatron/core/transformer/moe/experts.py 的 `_apply_bias`，按字节约 2 ms）；"
         "这些、注意力汇点（sink）与重算的归一化均不在程序中。同一方案在同一机器的最近三个版本中，每 GPU 每秒 token 数由 28,947 变为 18,304，又回到 28,672。",
+        "NeMo 25.09 没有写明精度：其脚注与配方中的布局说明是 float8。稠密模型快 9 % 至慢 13 %，混合专家模型快 27 % 至慢 32 %；GB200 与 B200 上的 Qwen3，其配方重放 CUDA graph，不计入时慢 49 与 103 %。",
         "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，与这些版本的其他混合专家模型相同。它的扫描是 mamba_ssm 的内核，每个张量搬运一次，矩阵乘按 Triton 可达的速率（`src/gpuscope/cost/state_space.py`）；"
         "它们只占一步的十分之一，即使慢一倍也不能解释。每个宽 1,856 的专家各为一次矩阵乘、路由的 float32 步骤、共享专家自己的流均不在程序中。",
         "低秩适配器（MLPerf，Llama 2 70B）：只按其 train.py 与配置表达，初次预测即为快 5 % 至慢 10 %。两个习惯起决定作用：八卡分担一个序列时，"

@@ -12,7 +12,7 @@ from published.rows import Row
 from published.stacks import Stack
 
 _DRESSING = re.compile(
-    r"\s*\(.*\)$|^(meta-llama|meta|nvidia|google|hf)[-_/ ]"
+    r"\s*\(.*\)$|^(meta-llama|meta|nvidia|google|openai|hf)[-_/ ]"
     r"|[-_ ](maxtext|instruct|base|hf|pre-?training|lora)$",
     re.I,
 )
@@ -43,9 +43,34 @@ _SCALE = {"M": 1e6, "B": 1e9, "T": 1e12}
 _MOST_OFF = 0.1
 """Further from what a row prints ("8B" is 8.03 or 7.6 billion) it is another model."""
 
-_SCALED = re.compile(r"MaxText (16|32|64)B")
-"""Decoders of MaxText's own table, named by their scale. 22B and 52B are left out: their scripts'
-sizes under the present defaults are not those of their names; 128B is tensor parallel."""
+_SCALED = re.compile(r"MaxText (16|32|64|128|256|512|1024)B(?: model)?")
+"""Decoders of MaxText's own tables, named by their scale."""
+
+_MAXTEXT = TransformerSize(
+    layers=16,
+    hidden=2560,
+    heads=8,
+    kv_heads=8,
+    head=256,
+    ffn=8192,
+    vocabulary=32768,
+    context=2048,
+    gated=False,
+    activation="relu",
+    tied=True,
+)
+"""MaxText/configs/base.yml of December 2023 (commit 76bd53b0f), when the tables of v4, v5e and v5p were
+written; they have not changed since."""
+
+_MAXTEXT_NAMED = {
+    "MaxText 22B model": replace(
+        _MAXTEXT, layers=48, hidden=6144, heads=24, kv_heads=24, ffn=24576
+    ),
+    "MaxText 52B model": replace(
+        _MAXTEXT, layers=32, hidden=12288, heads=32, kv_heads=32, ffn=49152
+    ),
+}
+"""MaxText/configs/v4/22b.sh and 52b.sh, the same commit."""
 
 
 def size_of(row: Row, stack: Stack | None = None) -> TransformerSize | None:
@@ -96,6 +121,8 @@ def _size(row: Row) -> TransformerSize | None:
     scaled = _SCALED.fullmatch(row.model)
     if scaled is not None:
         return scaled_size(int(scaled[1]))
+    if row.model in _MAXTEXT_NAMED:
+        return _MAXTEXT_NAMED[row.model]
     if row.model.startswith("MPT-"):
         known = PUBLISHED.get(row.model.lower())
         return None if known is None else replace(known, context=row.seq or 2048)
@@ -108,22 +135,21 @@ def _size(row: Row) -> TransformerSize | None:
 
 
 def scaled_size(scale: int) -> TransformerSize:
-    """The decoder of a scale, 16, 32 or 64.
+    """The decoder of a scale, a power of two.
 
     `global_parameter_scale` multiplies the sizes of configs/base.yml by powers of two
-    (`get_individual_scales` in MaxText's configs).
+    (`get_individual_scales` in MaxText/pyconfig.py).
     """
     whole, rest = divmod(scale.bit_length() - 1, 3)
     wide, deep, long = 2 ** (whole + (rest > 0)), 2**whole, 2 ** (whole + (rest > 1))
-    return TransformerSize(
-        layers=16 * deep,
-        hidden=2048 * long,
-        heads=16 * wide,
-        kv_heads=16 * wide,
-        head=128,
-        ffn=7168 * wide,
-        vocabulary=32000,
-        context=2048,
+    base = _MAXTEXT
+    return replace(
+        base,
+        layers=base.layers * deep,
+        hidden=base.hidden * long,
+        heads=base.heads * wide,
+        kv_heads=base.kv_heads * wide,
+        ffn=base.ffn * wide,
     )
 
 

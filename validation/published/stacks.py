@@ -34,9 +34,9 @@ class Recipe:
     """What a stack's own recipe sets for a model.
 
     Attributes:
-        model: as a row prints it, or what comes before its first parenthesis.
+        model: as a row prints it, or what comes before its first parenthesis; "" for any.
         hardware: as printed; "" for any.
-        since: release from which on it holds; "" for all.
+        since, until: releases between which it holds, both included; "" for all.
         task: as printed; "" for any.
         software: fields of `Software`.
         row: fields that the row leaves out.
@@ -45,9 +45,10 @@ class Recipe:
         why_not: why it cannot be expressed; "" where it can.
     """
 
-    model: str
+    model: str = ""
     hardware: str = ""
     since: str = ""
+    until: str = ""
     task: str = ""
     software: Mapping[str, Any] = field(default_factory=dict)
     row: Mapping[str, Any] = field(default_factory=dict)
@@ -57,9 +58,10 @@ class Recipe:
 
     def fits(self, row: Row) -> bool:
         """Whether it is for a row's model, hardware and release."""
-        known = row.model == self.model or row.model.startswith(f"{self.model} (")
+        known = self.model in ("", row.model) or row.model.startswith(f"{self.model} (")
         known = known and self.hardware in ("", row.hardware) and self.task in ("", row.task)
-        return known and self.since <= (row.release or "")
+        release = row.release or ""
+        return known and self.since <= release and (not self.until or release <= self.until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
