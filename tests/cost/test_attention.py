@@ -501,3 +501,21 @@ class TestWindow:
             for sq in (8192, 16384)
         )
         assert twice / long == pytest.approx(2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("batch", "heads", "sq", "sk", "dim", "measured_s"),
+    [
+        (49, 12, 26, 26, 16, 17.7e-6),
+        (48, 1, 722, 36, 64, 22.4e-6),
+        (80, 12, 70, 70, 32, 44.4e-6),
+    ],
+)
+def test_short_gradients_recorded_on_an_h200(
+    batch: int, heads: int, sq: int, sk: int, dim: int, measured_s: float
+) -> None:
+    """cuDNN's kernel alone: a block owns 128 keys, of which these have few, and walks 64 queries
+    a step."""
+    kernels = backward(backend="cudnn", batch=batch, heads=heads, sq=sq, sk=sk, dim=dim)
+    main = next(k for k in kernels if k.name.startswith("cudnn_bwd"))
+    assert main.duration_s == pytest.approx(measured_s, rel=0.4)
