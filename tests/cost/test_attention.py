@@ -505,11 +505,7 @@ class TestWindow:
 
 @pytest.mark.parametrize(
     ("batch", "heads", "sq", "sk", "dim", "measured_s"),
-    [
-        (49, 12, 26, 26, 16, 17.7e-6),
-        (48, 1, 722, 36, 64, 22.4e-6),
-        (80, 12, 70, 70, 32, 44.4e-6),
-    ],
+    [(49, 12, 26, 26, 16, 17.7e-6), (48, 1, 722, 36, 64, 22.4e-6), (80, 12, 70, 70, 32, 44.4e-6)],
 )
 def test_short_gradients_recorded_on_an_h200(
     batch: int, heads: int, sq: int, sk: int, dim: int, measured_s: float

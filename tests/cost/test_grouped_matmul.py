@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from matmul_work import dense, mm, run, turned
 
-from gpuscope.cost.grouped_matmul import grouped_shape
+from gpuscope.cost.grouped_matmul import grouped_shape, groups_met
 from gpuscope.program.types import TensorSpec
 
 ENDS = TensorSpec((8,), (1,), "int32")
@@ -38,7 +38,7 @@ def test_one_launch_covers_all_groups() -> None:
 
 
 def test_many_small_groups_are_bound_by_reading_the_experts() -> None:
-    a, b, out = dense(128, 2048), dense(128, 2048, 1536), dense(128, 1536)
+    a, b, out = dense(512, 2048), dense(128, 2048, 1536), dense(512, 1536)
     main = run("aten::_grouped_mm", (a, b, ENDS), (out,))[-1]
     weights = 128 * 2048 * 1536 * 2
     assert main.memory_s > 0.6 * main.compute_s  # 3.4 TB/s recorded with 128 experts
@@ -69,6 +69,20 @@ def test_gradients_of_experts_are_as_deep_as_their_rows() -> None:
     main = run("aten::_grouped_mm", (a, b, ends), (dense(41, 4096, 384),))[-1]
     assert main.flops == 2 * 41 * 1492 * 4096 * 384
     assert main.duration_s == pytest.approx(366e-6, rel=0.2)
+
+
+def test_few_rows_leave_experts_unread() -> None:
+    """Eight rows meet fewer than eight of 128 experts; 16 rows an expert meet all."""
+    assert groups_met(8, 128) == pytest.approx(8, rel=0.05)
+    assert groups_met(8, 128) < 8
+    assert groups_met(2048, 128) == pytest.approx(128, rel=1e-4)
+    ends = TensorSpec((128,), (1,), "int32")
+
+    def taken_s(rows: int) -> float:
+        inputs = dense(rows, 2048), dense(128, 2048, 1536), ends
+        return run("aten::_grouped_mm", inputs, (dense(rows, 1536),))[-1].duration_s
+
+    assert taken_s(8) < 0.2 * taken_s(1024)
 
 
 def test_scaled_groups_run_at_the_8_bit_rate() -> None:
