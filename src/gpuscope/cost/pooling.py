@@ -13,6 +13,7 @@ from math import ceil, prod
 
 from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, kernel, reads, written
 from gpuscope.cost.copy import fill_kernel
+from gpuscope.cost.pool_last import max_last
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -119,7 +120,10 @@ def pool(work: Work) -> tuple[Kernel, ...]:
     if not work.outputs or not work.outputs[0].numel:
         return ()
     out = work.outputs[0]
-    return (_pooled(work, "pool", out, _window(work, work.op.inputs[0], out), (0,)),)
+    visits = _window(work, work.op.inputs[0], out)
+    if _kind(work) == "max" and len(out.shape) == 4 and out.is_channels_last:
+        return (max_last(work, "pool", out, visits, [0]),)
+    return (_pooled(work, "pool", out, visits, (0,)),)
 
 
 @kernel_model(
@@ -135,6 +139,8 @@ def pool_backward(work: Work) -> tuple[Kernel, ...]:
     out, grad = work.outputs[0], work.op.inputs[0]
     visits = max(1.0, _window(work, out, grad) * grad.numel / out.numel)
     chosen = [i for i, t in enumerate(work.op.inputs) if i == 0 or t.dtype == "int64"]
+    if _kind(work) == "max" and len(out.shape) == 4 and out.is_channels_last:
+        return fill_kernel(work, out), max_last(work, "pool_backward", out, visits, chosen)
     body = _pooled(work, "pool_backward", out, visits, chosen)
     return (fill_kernel(work, out), body) if _kind(work) == "max" else (body,)
 
