@@ -9,8 +9,8 @@ passes of an H200 (cuDNN 9.19); four in five of half precision follow, of TF32 s
   two of them; of 64 channels with more than one image; wider ones where images are many (forward);
 * channels last, forward: wider groups of few results are cut out and launched each;
 * a gradient of one tap a group is launched each where groups are narrow;
-* TF32: groups up to 128 channels, more than five of them; of wider ones the forward pass alone,
-  from 16 groups on;
+* TF32: groups up to 128 channels, channels first more than five of them; of wider ones the
+  forward pass alone, from 16 groups on;
 * float32: none but the direct kernels (`conv_direct`, `conv_direct_results`), which are taken where
   they are quicker.
 """
@@ -37,9 +37,8 @@ _FEW, _FEW_TF32 = 2, 5
 _SPREAD, _FEW_IMAGES = 46, 8
 """Wider groups of so few images are launched each, in half precision forward."""
 
-_TILE, _FEW_RESULTS = 31, 5_000_000
-_NARROW = 57
-"""Results' channels of all groups up to which weight gradients, channels last, are cut."""
+_TILE, _FEW_RESULTS = 31, 500_000
+"""Channels from which, and results up to which, groups are cut out forward, channels last."""
 
 _TABLED = 16
 """Channels of a group up to which packed kernels take filters of any length."""
@@ -71,24 +70,18 @@ def one_by_one(work: Work, shape: ConvShape, which: Pass, dtype: str) -> bool:
     if dtype == "tf32":
         if which == "forward" and shape.groups >= _MANY and narrow >= _PACKED:
             return False
-        return wide > _WIDEST or shape.groups <= _FEW_TF32
+        return wide > _WIDEST or (shape.groups <= _FEW_TF32 and not shape.channels_last)
     if shape.groups <= _FEW:
         return shape.taps > 1
     if narrow == wide == _PACKED and (shape.images > 1 or which == "weight_gradient"):
         return False
     if shape.channels_last:
-        return _slices(shape, which, wide)
+        results = shape.images * shape.positions_out * shape.channels_out
+        few = which == "forward" and results <= _FEW_RESULTS
+        return few and shape.taps > 1 and wide >= _TILE
     if which == "forward":
         return wide > _SPREAD and shape.images <= _FEW_IMAGES
     return (one_in if which == "data_gradient" else wide) >= _PACKED
-
-
-def _slices(shape: ConvShape, which: Pass, wide: int) -> bool:
-    """Whether half precision, channels last, cuts each group out of its tensors."""
-    if which == "forward":
-        results = shape.images * shape.positions_out * shape.channels_out
-        return shape.taps > 1 and wide >= _TILE and results <= _FEW_RESULTS
-    return which == "weight_gradient" and shape.channels_out <= _NARROW
 
 
 def is_long(work: Work, dtype: str) -> bool:

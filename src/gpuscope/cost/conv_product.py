@@ -33,6 +33,9 @@ FEW_CHANNELS = 8
 _MANY_TAPS = 16
 """Taps that kernels of the device's own generation are still chosen for."""
 
+HUGE_WINDOW = 81
+"""Taps of a filter beyond which it is as large as the picture, and few tiles walk it."""
+
 _SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgrad"}
 
 
@@ -181,7 +184,7 @@ def implicit_product(
         hot_a=first.hot or first.spec.nbytes < fresh,
         hot_b=second.hot or second.spec.nbytes < fresh,
         whole=(which != "weight_gradient" and sizes.taps <= _MANY_TAPS and len(out.shape) < 5)
-        or (pads and shape.groups > 1),
+        or (pads and (shape.groups > 1 or _is_huge(work, sizes, which, dtype))),
     )
     family = FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
@@ -191,6 +194,33 @@ def implicit_product(
     if sizes.channels_in // sizes.groups < FEW_CHANNELS:
         made = _of_few_channels(work, made, shape, first.spec)
     return _of_older_kernels(work, made, shape, sizes, first.spec)
+
+
+def _is_huge(work: Work, sizes: ConvShape, which: Pass, dtype: str) -> bool:
+    """Whether a forward pass is one whose filter is of the picture's size (`huge_window_s`)."""
+    return which == "forward" and sizes.taps > HUGE_WINDOW and not is_long(work, dtype)
+
+
+def huge_window_s(work: Work, shape: ConvShape, itemsize: float) -> float:
+    """Time of a forward pass whose filter is of the picture's size: a gradient's gradient.
+
+    Few tiles, each of which walks all taps, 64 bytes of channels a step (128 where there are so
+    many), and waits for every one of them. Of 64 recorded passes of 100 to 3,249 taps half
+    precision's take 0.2 to 0.4 µs a step, TF32's 0.07 to 0.5, where it does not turn to Fourier
+    transforms.
+
+    Args:
+        work: the convolution.
+        shape: its sizes, as they are multiplied.
+        itemsize: bytes of an element.
+    """
+    get = work.constants.value
+    deep = 128 if shape.channels_in * itemsize > 64 and itemsize <= 2 else 64
+    steps = shape.taps * ceil(shape.channels_in * itemsize / deep)
+    tiles = ceil(shape.images * shape.positions_out / 128) * ceil(shape.channels_out / 128)
+    names = ("convolution.huge.single.step_s",) if itemsize > 2 else ()
+    a_step_s = get(*names, "convolution.huge.step_s") * max(tiles / work.units, 1.0)
+    return get("convolution.stream.floor_s") + steps * a_step_s
 
 
 def _of_few_channels(
@@ -230,6 +260,10 @@ def _of_older_kernels(
     if made.padded and shape.groups > 1:
         found = plan(made.problem, made.machine)
         more_s = packed_s(work, shape, which, dtype) - found.duration_s
+        return replace(made, slow=1.0 + more_s / found.compute_s)
+    if made.padded and _is_huge(work, sizes, which, dtype):
+        found = plan(made.problem, made.machine)
+        more_s = huge_window_s(work, sizes, spec.itemsize) - found.duration_s
         return replace(made, slow=1.0 + more_s / found.compute_s)
     if dtype == "float32" and shape.groups > 1:
         slow *= get("convolution.grouped.float32")  # a launch, or a slice, for each group

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuscope.cost.conv_bias import add_bias, sum_bias
-from gpuscope.cost.conv_choice import depthwise_way, may_be_direct, may_sum_directly
+from gpuscope.cost.conv_choice import depthwise_way, may_add_up, may_be_direct, may_sum_directly
 from gpuscope.cost.conv_convert import conversions, conversions_s
 from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, taps_inside
 from gpuscope.cost.conv_direct import direct_gradient
@@ -23,7 +23,13 @@ from gpuscope.cost.conv_groups import alone, one_by_one, part, sliced
 from gpuscope.cost.conv_layout import made_dense
 from gpuscope.cost.conv_packed import width
 from gpuscope.cost.conv_padding import padding, spread_groups
-from gpuscope.cost.conv_product import FEW_CHANNELS, ConvProduct, implicit_product, plain_product
+from gpuscope.cost.conv_product import (
+    FEW_CHANNELS,
+    HUGE_WINDOW,
+    ConvProduct,
+    implicit_product,
+    plain_product,
+)
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import plan, rate_and_unit
 from gpuscope.cost.gemm import reduction_s as _reduction_s
@@ -169,7 +175,10 @@ def _as_product(
         weights = 2 if which == "weight_gradient" else 1
         wide = shape.groups * width(shape)
     before, after = conversions(work, first, second, out, wide, weights)
-    return [*spread, *before, *kernels, *after]
+    whole = [*spread, *before, *kernels, *after]
+    if which == "data_gradient" and may_add_up(work, shape, made.problem.dtype, len(out.shape)):
+        return min(whole, engine_gradient(work, shape, specs), key=_total_s)
+    return whole
 
 
 def _first_alone(work: Work, shape: ConvShape, which: Pass, made: ConvProduct) -> bool:
@@ -218,8 +227,9 @@ def _read_as_it_lies(shape: ConvShape, dtype: str, activation: TensorSpec) -> bo
     recorded for the forward pass (micro/small.jsonl.gz), of half precision only where channels
     are fewer than a copy holds. Of the gradients' many direct kernels the choice is not understood.
     """
-    plain = shape.groups == 1 and len(activation.shape) == 4
-    return plain and (dtype == "tf32" or shape.channels_in < FEW_CHANNELS)
+    plain = shape.groups == 1 and len(activation.shape) < 5 and shape.taps <= HUGE_WINDOW
+    few = shape.channels_in < FEW_CHANNELS + (len(activation.shape) < 4)
+    return plain and ((dtype == "tf32" and len(activation.shape) == 4) or few)
 
 
 def _seconds(made: ConvProduct) -> float:
