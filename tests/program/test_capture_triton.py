@@ -149,6 +149,28 @@ def test_nothing_stays_behind(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "user_kernels", raising=False)
 
 
+def test_the_stand_in_tells_its_version_and_a_configuration():
+    """As mamba_ssm asks for them, around its autotuned kernels (mamba_ssm/ops/triton)."""
+    if not MISSING:
+        pytest.skip("Triton is installed")
+    stand_in = StandIn(lambda kernel, args, kwargs: None)
+    stand_in.begin()
+    try:
+        import triton
+
+        assert triton.__version__ == "3.6.0"
+        with pytest.raises(AttributeError):
+            _ = triton.language.__version__
+        configs = [triton.Config({"BLOCK": n}) for n in (64, 128)]
+        tuned = triton.autotune(configs, key=["n"])(triton.jit(lambda: None))
+        assert tuned.best_config.kwargs["BLOCK"] == 64
+        assert triton.heuristics({})(tuned).best_config is configs[0]
+        with pytest.raises(AttributeError, match="best_config"):
+            _ = triton.jit(lambda: None).best_config
+    finally:
+        stand_in.end()
+
+
 def test_the_stand_in_takes_any_use():
     told = []
     stand_in = StandIn(lambda kernel, args, kwargs: told.append((kernel.__name__, args, kwargs)))
@@ -171,6 +193,6 @@ def test_the_stand_in_takes_any_use():
         assert told == [("kernel", (5,), {"n": 2, "grid": (1,)})]
         assert Mine() is not None
         assert tl.math.exp(tl.float32)[None] is not None
-        assert not hasattr(triton, "__version__")
+        assert not hasattr(triton, "__wrapped__")
     finally:
         stand_in.end()

@@ -95,10 +95,16 @@ def _no_kernels(fn: Callable[..., Any]) -> list[object]:
     return []
 
 
+_VERSION = "3.6.0"
+"""What libraries are told that ask (mamba_ssm does): PyTorch 2.11's own."""
+
+
 class _Module(types.ModuleType):
     """Any name is found in it."""
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__version__" and self.__name__ == "triton":
+            return _VERSION
         if name.startswith("__"):
             raise AttributeError(name)
         if name in _KNOWN:
@@ -154,6 +160,23 @@ class _Kernel:
         _Kernel.launched(self, args, kwargs)
 
     run = __call__
+
+    @property
+    def best_config(self) -> Config:
+        """What code reads that needs the block size of a launch: the first of those to choose from.
+
+        Which is the quickest is known when the launch is costed.
+
+        Raises:
+            AttributeError: the kernel is not tuned.
+        """
+        kernel: Any = self
+        while isinstance(kernel, _Kernel):
+            configs: list[Config] = vars(kernel).get("configs") or []
+            if configs:
+                return configs[0]
+            kernel = kernel.fn
+        raise AttributeError("best_config")
 
 
 class Config:
