@@ -53,3 +53,23 @@ def test_rows_whose_values_are_apart_do_not_share_with_sums_across(apart: bool) 
     s.keep(out, across)
     made = [op for op in fuse(s.program()).ops if op.name == FUSED]
     assert ("both" in [op.args["reduction"] for op in made]) is not apart
+
+
+def test_a_sum_over_everything_joins_the_sums_along_rows_before_it() -> None:
+    """The gradient of a scale of all logits: the scores' gradient is never written for it."""
+    s = Steps()
+    logits, w = s.tensor(ROWS, 32000), s.tensor(32000, COLUMNS)
+    grad = s.call("_softmax", logits, phase="backward", args={"dim": -1})
+    product = s.call("mul", grad, logits, phase="backward")
+    scale = s.call("sum", product, shape=(), phase="backward")
+    half = s.call("_to_copy", grad, dtype="bfloat16", phase="backward")
+    s.keep(scale, s.call("mm", half, w, shape=(ROWS, COLUMNS), phase="backward"))
+    fused = fuse(s.program())
+    made = [op for op in fused.ops if op.name == FUSED]
+    first = next(op for op in made if "_softmax" in op.args["operators"])
+    assert "sum" in first.args["operators"]
+    assert {(t.shape, t.dtype) for t in first.outputs} == {
+        ((ROWS, 32000), "bfloat16"),
+        ((ROWS, 1), "float32"),
+    }
+    assert [op.args["columns"] for op in made] == [32000, ROWS]

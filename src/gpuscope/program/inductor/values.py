@@ -156,7 +156,7 @@ class _Builder:
                     self.current[spec.storage] = value
                 return
         outputs = {t.storage: t for t in op.outputs}
-        for part in parts:
+        for part in [stage for whole in parts for stage in self._stages(whole)]:
             if part.random:
                 self._seeds(op)
             node = Node(len(self.graph.nodes), op, "loop", part, self.segment)
@@ -171,6 +171,35 @@ class _Builder:
                     self.graph.resized[spec.storage] = spec.nbytes
         if key is not None:
             self.known[key] = [self.current[t.storage] for t in op.outputs]
+
+    def _stages(self, part: Part) -> tuple[Part, ...]:
+        """A sum over everything, row by row first where a sum along rows is among its sources.
+
+        It is then no pieces of its own but shares the kernel of those rows (`Reduction.num_splits`,
+        torch/_inductor/ir.py): the gradient of a scale of all logits joins that of their softmax.
+        """
+        if part.rows != 1 or part.splits == 1 or len(part.writes) != 1:
+            return (part,)
+        sizes = self._sums_before(part)
+        if sizes is None or sizes[0] == 1 or sizes[0] * sizes[1] != part.columns:
+            return (part,)
+        rows, columns = sizes
+        partial = TensorSpec((rows, 1), (1, 1), "float32", "device", self.graph.fresh())
+        along = replace(part, rows=rows, columns=columns, writes=(partial,))
+        return along, replace(part, columns=rows, reads=(partial,))
+
+    def _sums_before(self, part: Part) -> tuple[int, int] | None:
+        """Rows and columns of the nearest sums that the elements are made from, if all agree."""
+        values = {self._value(spec): None for spec in part.reads}
+        while values:
+            makers = [v.node for v in values if v.node is not None and v.node.part is not None]
+            makers = [node for node in makers if node.segment == self.segment]
+            sums = [n.part for n in makers if n.part is not None and n.part.loop == "reduction"]
+            if sums:
+                sizes = {(found.rows, found.columns) for found in sums}
+                return sizes.pop() if len(sizes) == 1 and all(p.inner for p in sums) else None
+            values = {value: None for node in makers for value, _ in node.reads}
+        return None
 
     def _seeds(self, op: Op) -> None:
         """One call makes the seeds of all random numbers of a graph."""
