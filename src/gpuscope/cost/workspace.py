@@ -6,7 +6,8 @@
   `parseChosenWorkspaceSize`). Seen on an H200: a small MLP's training step holds 64 MiB more
   than its tensors.
 * Convolutions and recurrent layers get a workspace for the length of a call, reductions one for
-  partial results (see `gpuscope.cost.conv_workspace`, `reduce_workspace` and `transient_bytes`).
+  partial results, sorts one for indices (see `gpuscope.cost.conv_workspace`, `reduce_workspace`,
+  `sort_workspace` and `transient_bytes`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from math import ceil, prod
 
 from gpuscope.cost.conv_workspace import convolution_bytes
 from gpuscope.cost.reduce_workspace import borrowed_bytes
+from gpuscope.cost.sort_workspace import sort_bytes
 from gpuscope.document.text import Text
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
@@ -97,7 +99,7 @@ def transient_bytes(op: Op, device: Device) -> int:
     if op.name in _UNREDUCED and op.args.get("reduction") != 0:
         # Loss.cpp and BinaryOps: the differences are written before they are added up.
         return max((t.nbytes for t in op.inputs), default=0)
-    return borrowed_bytes(op, device)
+    return borrowed_bytes(op, device) or sort_bytes(op)
 
 
 def _efficient_bytes(q: TensorSpec) -> int:
