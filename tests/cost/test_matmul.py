@@ -191,6 +191,24 @@ def test_odd_rows_are_slow() -> None:
     assert odd.duration_s > 3 * even.duration_s
 
 
+@pytest.mark.parametrize(
+    ("dtype", "batch", "m", "n", "measured_s"),
+    [
+        ("bfloat16", 10, 4096, 512, 34.0e-6),
+        ("bfloat16", 256, 401, 32, 9.0e-6),
+        ("bfloat16", 1, 200704, 48, 16.4e-6),
+        ("float32", 1, 64, 4096, 2.4e-6),
+    ],
+)
+def test_outer_products_load_single_elements(
+    dtype: str, batch: int, m: int, n: int, measured_s: float
+) -> None:
+    """K is 1, and so is the step between rows: on an H200 by kernels of single elements."""
+    a, b = dense(batch, m, 1, dtype=dtype), dense(batch, 1, n, dtype=dtype)
+    kernels = run("aten::bmm", (a, b), (dense(batch, m, n, dtype=dtype),), hot=True)
+    assert sum(kernel.duration_s for kernel in kernels) == pytest.approx(measured_s, rel=0.25)
+
+
 def _odd_s(m: int, n: int, k: int, dtype: str, biased: bool = False) -> float:
     a, b = dense(m, k, dtype=dtype), turned(dense(n, k, dtype=dtype))
     inputs = (dense(n, dtype=dtype), a, b) if biased else (a, b)

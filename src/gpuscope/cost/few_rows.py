@@ -27,7 +27,7 @@ COLUMNS = {"NT": 8, "NN": 64}
 def few_rows(problem: Problem, machine: Machine) -> Plan | None:
     """The kernel for few rows, where the library has one for the product."""
     walk = machine.walks.get(problem.layout)
-    if walk is None or problem.whole or not 1 < problem.m <= MOST_ROWS:
+    if walk is None or problem.whole or problem.k == 1 or not 1 < problem.m <= MOST_ROWS:
         return None
     rows, times = _cut(problem.m, problem.layout)
     columns = COLUMNS[problem.layout]

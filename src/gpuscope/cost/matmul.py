@@ -67,6 +67,13 @@ def alignment_bytes(*specs: TensorSpec) -> int:
     return aligned
 
 
+def row_bytes(a: TensorSpec, b: TensorSpec, out: TensorSpec) -> int:
+    """As `alignment_bytes`, for a product. The rows of a product of two vectors' elements (K of 1)
+    are single elements: recorded ones run on the kernels that load so."""
+    aligned = alignment_bytes(a, b, out)
+    return min(aligned, int(a.itemsize)) if a.shape[-1] == 1 else aligned
+
+
 def is_aligned(op: Op) -> bool:
     """Whether rows of a product's matrices begin where whole vectors can be loaded."""
     matrices = (spec for spec in (*op.inputs, *op.outputs) if len(spec.shape) >= 2)
@@ -264,7 +271,7 @@ def product(
         + sum_read_bytes(work.op),
         biased=extra is not None and len(extra.shape) == 1,
         layout=layout.replace("-", "N"),
-        aligned=alignment_bytes(a, b, out),
+        aligned=row_bytes(a, b, out),
         hot_a=left.hot,
         hot_b=right.hot,
         whole=work.device.vendor == "NVIDIA" and batch > 1,
