@@ -173,6 +173,28 @@ def test_batches_of_odd_rows_in_tf32_run_on_the_vector_lanes() -> None:
     assert made(1)[0].tile[2] > 16
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "measured_s"),
+    [
+        (46, 72, 96, 5.7e-6),
+        (65, 1432, 832, 9.9e-6),
+        (71, 120, 1504, 12.2e-6),
+        (1720, 2120, 2416, 19.6e-6),
+        (991, 144, 4864, 12.0e-6),
+        (241, 512, 5376, 13.0e-6),
+    ],
+)
+def test_int8_has_one_tile_on_hopper_and_older_kernels_for_whole_columns(
+    m: int, n: int, k: int, measured_s: float
+) -> None:
+    """Recorded on an H200: the first four by "sm90_xmma" of 256 x 128, whose main loop a small
+    product walks as well; the others, of a multiple of 16 columns, by "cutlass_80"."""
+    a, b = dense(m, k, dtype="int8"), turned(dense(n, k, dtype="int8"))
+    kernels = run("aten::_int_mm", (a, b), (dense(m, n, dtype="int32"),), hot=True)
+    assert sum(kernel.duration_s for kernel in kernels) == pytest.approx(measured_s, rel=0.2)
+    assert (kernels[-1].tile[0] * kernels[-1].tile[1] == 256 * 128) == bool(n % 16)
+
+
 def test_a_missing_dtype_names_those_there_are() -> None:
     with pytest.raises(UnsupportedError, match="float16"):
         mm(128, 128, 128, dtype="float8_e4m3fn", on="a100")

@@ -48,16 +48,30 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     """The fastest kernel for a product, and its time."""
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return _matrix_vector(problem, machine, machine.gemv_s)
-    found, whole_s = _quickest(problem, machine)
-    if machine.beside is not None and machine.beside.takes(problem.batch):
-        other, other_s = _quickest(problem, machine.beside)
-        found, whole_s = (other, other_s) if other_s < whole_s else (found, whole_s)
+    both = (_quickest(problem, one) for one in _generations(problem, machine))
+    found, whole_s = min(both, key=lambda planned: planned[1])
     small = few_rows(problem, machine)
     if small is None:
         return found
     # float32 has no quicker kernel that adds a row in its epilogue: it is taken whatever it costs.
     always = machine.vector and problem.biased and problem.layout == "NT"
     return small if always or small.duration_s < whole_s else found
+
+
+_INT8_COLUMNS = 16
+"""int8 products of so many columns, or a multiple, run on kernels of compute capability 8.0 on
+Hopper, all others on its own, which has one tile: 17 and 25 of 42 recorded ones whose K is such a
+multiple, too."""
+
+
+def _generations(problem: Problem, machine: Machine) -> tuple[Machine, ...]:
+    """The kernels that the library chooses from."""
+    other = machine.beside
+    if other is None or not other.takes(problem.batch):
+        return (machine,)
+    if problem.dtype == "int8":
+        return (machine,) if problem.n % _INT8_COLUMNS else (other,)
+    return machine, other
 
 
 def _quickest(problem: Problem, machine: Machine) -> tuple[Plan, float]:
@@ -79,9 +93,11 @@ def candidates(
     """
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return (_matrix_vector(problem, machine, machine.gemv_s),)
-    found = _by_tile(problem, machine, most, split)
-    if machine.beside is not None and machine.beside.takes(problem.batch):
-        found += _by_tile(problem, machine.beside, most, split)
+    found = [
+        each
+        for one in _generations(problem, machine)
+        for each in _by_tile(problem, one, most, split)
+    ]
     found.sort(key=lambda timed: timed[0])
     return tuple(plan for _, plan in found[:most])
 

@@ -26,6 +26,12 @@ _SINGLE: dict[str, Choice] = {"bf16": "single bf16", "fp16": "single fp16", "tf3
 """Rates whose products load element by element where rows begin anywhere. A load of float32 is
 never of 16 bytes then, so rows of 8 bytes have the same kernels."""
 
+_GENERATIONS: dict[str, tuple[Choice, Choice]] = {
+    "tf32": ("fixed", "mma tf32"),
+    "int8": ("wgmma int8", "integer"),
+}
+"""Tiles of Hopper's own kernels and of those of compute capability 8.0, where there are both."""
+
 _DATASHEET_L2_RATIO = 22.0
 """On-chip over memory bandwidth of devices that are no multiprocessors behind an L2: a TPU's
 scratchpads have about 22 times the bandwidth of its memory (Austin et al., "How to Scale Your
@@ -203,7 +209,8 @@ def machine_for(
     """The device under its calibrated constants, with the kernels beside (`_machine`).
 
     On Hopper TF32 has kernels of its own and those of compute capability 8.0: its own want both
-    operands dense along K, and take three times as long for gradients of weights. Batches whose
+    operands dense along K, and take three times as long for gradients of weights. Of int8 either
+    one or the other is taken (`gpuscope.cost.gemm`). Batches whose
     rows begin anywhere have the vector lanes' kernels, too: 113 of 168 recorded ran there.
     """
     found = _machine(device, constants, dtype, family, aligned)
@@ -212,12 +219,12 @@ def machine_for(
         return replace(found, beside=replace(ffma, batched=np.ones(len(ffma.tiles), bool)))
     if found.in_turn or not _has_both(device, rate_name(dtype), family):
         return found
-    return replace(found, beside=_machine(device, constants, dtype, family, aligned, "mma tf32"))
+    return replace(found, beside=_machine(device, constants, dtype, family, aligned, earlier=True))
 
 
 def _has_both(device: Device, rate: str, family: str) -> bool:
     """Whether the library multiplies aligned rows by kernels of two generations."""
-    return rate == "tf32" and _is_hopper(device, family)
+    return rate in ("tf32", "int8") and _is_hopper(device, family)
 
 
 def _is_hopper(device: Device, family: str) -> bool:
@@ -231,7 +238,7 @@ def _machine(
     dtype: str,
     family: str,
     aligned: int,
-    earlier: Choice | None = None,
+    earlier: bool = False,
 ) -> Machine:
     """The device under its calibrated constants.
 
@@ -257,7 +264,7 @@ def _machine(
     unaligned = aligned < 16 and unit == "matrix" and threads
     wider = unaligned and aligned > _ITEM_BYTES.get(rate, 4)
     single = unaligned and family == "matmul" and device.vendor == "NVIDIA" and rate in _SINGLE
-    single = earlier is not None or (single and (rate == "tf32" or not wider))
+    single = (earlier and rate == "tf32") or (single and (rate == "tf32" or not wider))
     # Float32 on matrix units: kernels of their own (CDNA), or passes of bfloat16 (TPU).
     wide = rate == "fp32" and "fp32_tensor" in dict(device.peaks)
     passes = rate == "fp32" and unit == "matrix" and not wide
@@ -287,7 +294,9 @@ def _machine(
         clock_flops = peak / (device.compute_units * device.clock_hz)
         load_flops = get("flops_per_clock_per_unit")
         efficiency = plain if single else _unaligned_efficiency(plain, clock_flops, load_flops)
-    choice = earlier or _SINGLE[rate] if single else _choice(rate, family, unaligned)
+    choice = _SINGLE[rate] if single else _choice(rate, family, unaligned)
+    if not unaligned and _has_both(device, rate, family):
+        choice = _GENERATIONS[rate][earlier]
     choice = "ffma" if ffma else choice
     tiles = tiles_for(device, unit, "float" if wide else choice)
     narrow = get("narrow")

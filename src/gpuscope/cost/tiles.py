@@ -26,6 +26,7 @@ Choice = Literal[
     "single tf32",
     "mma tf32",
     "ffma",
+    "wgmma int8",
 ]
 
 
@@ -176,6 +177,9 @@ _INTEGER = tuple(
 )
 """Kernels for int8 ("i16832gemm_s8_64x64_128x6"), of compute capability 8.0 even on Hopper."""
 
+_WGMMA_INT8 = (Tile(256, 128, 64, 384), Tile(128, 256, 64, 384))
+"""Hopper's own kernel for int8 ("sm90_xmma_gemm_i8i32_i8i32_i32_tn_n_tilesize256x128x128")."""
+
 _VECTOR = (
     Tile(128, 256, 16, 256),
     Tile(256, 128, 16, 256),
@@ -278,6 +282,8 @@ def tiles_for(device: Device, unit: Unit, choice: Choice = "any width") -> tuple
         return _CDNA_FLOAT if choice == "float" else _CDNA
     capability = device.compute_capability
     major = capability[0] if capability is not None else 0
+    if choice == "wgmma int8":
+        return _WGMMA_INT8
     if major in (9, 10) and choice == "fixed":
         return _HOPPER_FIXED
     if choice == "integer" and major >= 8:
