@@ -13,7 +13,7 @@ from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, Machine, kernel, machi
 from gpuscope.cost.copy import copy_kernel, fill_kernel, made_contiguous
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.resample_gradient import bilinear_backward, nearest_backward
-from gpuscope.cost.resample_planes import WAYS, by_planes
+from gpuscope.cost.resample_planes import WAYS, by_planes, grid_sample
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
@@ -82,6 +82,8 @@ def interpolate(work: Work) -> tuple[Kernel, ...]:
         return (copy_kernel(work, work.op.inputs[0], out),)
     if name == "upsample_bilinear2d" and not out.is_channels_last:
         return (_bilinear(work, out),)
+    if name == "grid_sampler_2d":
+        return grid_sample(work)
     if (way := name.removeprefix("upsample_")) in WAYS:
         return by_planes(work, way)
     cycles = work.constants.value(f"copy.interpolate.{method}_cycles")
@@ -160,6 +162,8 @@ def interpolate_backward(work: Work) -> tuple[Kernel, ...]:
     name = work.op.name.rpartition("::")[2].lstrip("_")
     if name == "upsample_bilinear2d_backward":
         return bilinear_backward(work)
+    if name == "grid_sampler_2d_backward":
+        return grid_sample(work)
     if (way := name.removeprefix("upsample_").removesuffix("_backward")) in WAYS:
         return by_planes(work, way)
     method = _method(name)
