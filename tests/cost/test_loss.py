@@ -57,3 +57,17 @@ def test_picks_wait_for_device_memory_where_the_values_outgrow_the_cache() -> No
     again = run("nll_loss_forward", (wide, goal), (dense(at=2),), hot=(True, True))
     assert again[0].duration_s < far[0].duration_s / 1.5, "the same values were picked just before"
     assert far[0].duration_s > 1.5 * near[0].duration_s
+
+
+def test_losses_of_pixels_have_blocks_for_each_picture() -> None:
+    """Labels of 8 x 512 x 512 pixels, 150 sorts: 151.8 and 143.3 us on an H200, of 16 blocks."""
+    logits, target = dense(8, 150, 512, 512), dense(8, 512, 512, dtype="int64")
+    made = run("nll_loss2d_forward", (logits, target), (dense(), dense()), reduction=1)
+    main = next(k for k in made if k.name == "nll_loss2d_forward")
+    assert (main.grid, main.block) == (16, 1024)
+    assert main.duration_s == pytest.approx(151.8e-6, rel=0.15)
+    _, scatter = run("nll_loss2d_backward", (dense(), logits, target, dense()), (logits,))
+    assert scatter.duration_s == pytest.approx(143.3e-6, rel=0.15)
+    small = dense(16, 2, 64, 64), dense(16, 64, 64, dtype="int64")
+    near = run("nll_loss2d_backward", (dense(), *small, dense()), (small[0],), hot=True)[-1]
+    assert near.duration_s < 5e-6

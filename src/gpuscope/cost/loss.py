@@ -56,26 +56,50 @@ def nll_loss(work: Work) -> tuple[Kernel, ...]:
         return ()
     picked = 32.0 * rows
     if "2d" in work.op.name:
-        return (
-            kernel(
-                work,
-                Launch(
-                    "nll_loss2d_forward",
-                    "reduction",
-                    picked + rows * 8,
-                    0.0,
-                    4.0,
-                    items=rows,
-                    cycles=1.0,
-                    grid=max(1, ceil(rows / 4096)),
-                    block=1024,
-                    chain_s=2e-6,
-                    dtype=first_dtype(work),
-                    family="loss",
-                ),
-            ),
-        )
+        ends = work.outputs[:2]
+        main = _by_picture(work, "nll_loss2d_forward", rows, picked, 4.0)
+        return (*(fill_kernel(work, t) for t in ends), main, _divided(work))
     return (_one_block(work, "nll_loss_forward", rows, picked),)
+
+
+def _by_picture(work: Work, name: str, rows: int, picked: float, out: float) -> Kernel:
+    """Losses of pixels: few blocks a picture, one for each 131,072 of its pixels.
+
+    `blocks_per_sample` in ATen/native/cuda/NLLLoss2d.cu; each thread goes through its pixels one
+    after the other, a target and then the value that it names.
+    """
+    get, target = work.constants.value, 2 if name.endswith("backward") else 1
+    pictures = work.op.inputs[target].shape[0] if len(work.op.inputs) > target else 1
+    pixels = rows / max(pictures, 1)
+    blocks = max(ceil(pixels / _PIXEL_THREADS) // 128, 1)
+    steps = ceil(pixels / (blocks * _PIXEL_THREADS))
+    way, ends_s = "near" if is_hot(work, target) else "far", get("loss.pixels.sum_s")
+    return kernel(
+        work,
+        Launch(
+            name,
+            "reduction",
+            picked + rows * 8.0,
+            0.0,
+            out,
+            grid=blocks * pictures,
+            block=_PIXEL_THREADS,
+            chain_s=steps * get(f"loss.pixels.{way}_s") + (ends_s if picked else 0.0),
+            dtype=first_dtype(work),
+            family="loss",
+        ),
+    )
+
+
+_PIXEL_THREADS = 1024
+
+
+def _divided(work: Work) -> Kernel:
+    """The sum over the weights, by one thread."""
+    return kernel(
+        work,
+        Launch("nll_loss2d_average", "reduction", 8.0, 0.0, 4.0, block=1, dtype=first_dtype(work)),
+    )
 
 
 def _one_block(work: Work, name: str, rows: int, picked: float) -> Kernel:
@@ -121,6 +145,9 @@ def nll_loss_backward(work: Work) -> tuple[Kernel, ...]:
     if not work.outputs or not work.outputs[0].numel:
         return ()
     rows = _rows(work)
+    if "2d" in work.op.name:
+        scatter = _by_picture(work, "nll_loss2d_backward", rows, 0.0, rows * 32.0)
+        return fill_kernel(work, work.outputs[0]), scatter
     threads = _threads(rows)
     scatter = kernel(
         work,
