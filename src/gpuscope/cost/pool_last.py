@@ -20,7 +20,9 @@ _MOST_THREADS, _WARP, _STRIDE, _GROUPS = 1024, 32, 2, 4
 _RESIDENT = 2
 
 
-def max_last(work: Work, way: str, walked: TensorSpec, visits: float, chosen: list[int]) -> Kernel:
+def pool_last(
+    work: Work, way: str, walked: TensorSpec, visits: float, chosen: list[int], of: str = "last"
+) -> Kernel:
     """One kernel.
 
     Args:
@@ -29,6 +31,7 @@ def max_last(work: Work, way: str, walked: TensorSpec, visits: float, chosen: li
         walked: whose elements the threads go through.
         visits: of windows or their elements, an element.
         chosen: positions of the inputs that are read.
+        of: whose constants: of largest values, or of means of a given number.
     """
     get, read = work.constants.value, reads(work, chosen)
     pictures, channels, high, wide = walked.shape
@@ -41,11 +44,11 @@ def max_last(work: Work, way: str, walked: TensorSpec, visits: float, chosen: li
     parts = ceil(wide / (columns * _STRIDE)), ceil(high / (rows * _STRIDE))
     each = groups * ceil(ceil(wide / parts[0]) / columns) * ceil(ceil(high / parts[1]) / rows)
     grid, block = pictures * strides * parts[0] * parts[1], across * columns * rows
-    key = f"copy.{way}.last"
+    key = f"copy.{way}.{of}"
     return kernel(
         work,
         Launch(
-            work.op.name.rpartition("::")[2],
+            work.op.name.rpartition("::")[2].lstrip("_"),
             "copy",
             read.cold,
             read.hot,

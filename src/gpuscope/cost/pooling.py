@@ -13,7 +13,7 @@ from math import ceil, prod
 
 from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, kernel, reads, written
 from gpuscope.cost.copy import fill_kernel
-from gpuscope.cost.pool_last import max_last
+from gpuscope.cost.pool_last import pool_last
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -122,7 +122,7 @@ def pool(work: Work) -> tuple[Kernel, ...]:
     out = work.outputs[0]
     visits = _window(work, work.op.inputs[0], out)
     if _kind(work) == "max" and len(out.shape) == 4 and out.is_channels_last:
-        return (max_last(work, "pool", out, visits, [0]),)
+        return (pool_last(work, "pool", out, visits, [0]),)
     return (_pooled(work, "pool", out, visits, (0,)),)
 
 
@@ -140,7 +140,7 @@ def pool_backward(work: Work) -> tuple[Kernel, ...]:
     visits = max(1.0, _window(work, out, grad) * grad.numel / out.numel)
     chosen = [i for i, t in enumerate(work.op.inputs) if i == 0 or t.dtype == "int64"]
     if _kind(work) == "max" and len(out.shape) == 4 and out.is_channels_last:
-        return fill_kernel(work, out), max_last(work, "pool_backward", out, visits, chosen)
+        return fill_kernel(work, out), pool_last(work, "pool_backward", out, visits, chosen)
     body = _pooled(work, "pool_backward", out, visits, chosen)
     return (fill_kernel(work, out), body) if _kind(work) == "max" else (body,)
 
@@ -164,7 +164,10 @@ def adaptive_pool(work: Work) -> tuple[Kernel, ...]:
         return reduce_kernels(
             work, spec, tuple(range(2, rank)), name="mean", out_bytes=written(work)
         )
-    return (_planes(work, "pool", spec, out, spec.numel / out.numel),)
+    visits = spec.numel / out.numel
+    if rank == 4 and spec.is_channels_last and "max" not in work.op.name:
+        return (pool_last(work, "pool", out, visits, [0], "adaptive"),)
+    return (_planes(work, "pool", spec, out, visits),)
 
 
 @kernel_model(
