@@ -52,7 +52,9 @@ def bilinear_backward(work: Work) -> tuple[Kernel, ...]:
     turns = warp_sectors(out.shape, grad.shape[2:], last, corners, out.itemsize)
     way = "last" if last else "pair" if half else "value"
     waiting = _CORNERS * get(f"copy.atomic.{way}_clocks") * machine(work).units
-    waiting /= _sectors_at_once(work, out, grad, last)
+    grid, units = max(1, ceil(grad.numel / _THREADS)), machine(work).units
+    # The L2 is one for all: few blocks wait no longer for it than many.
+    waiting *= grid / (ceil(grid / units) * units) / _sectors_at_once(work, out, grad, last)
     body = kernel(
         work,
         Launch(
@@ -63,7 +65,7 @@ def bilinear_backward(work: Work) -> tuple[Kernel, ...]:
             written(work),
             items=grad.numel,
             cycles=max(lanes, turns * sector, waiting),
-            grid=max(1, ceil(grad.numel / _THREADS)),
+            grid=grid,
             block=_THREADS,
             streaming=True,
             chain_s=get("copy.pixel.base_s"),
