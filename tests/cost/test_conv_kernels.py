@@ -78,3 +78,37 @@ def test_rows_that_do_not_suit_copies_take_whichever_is_quicker() -> None:
 def test_a_dense_tensor_is_not_copied() -> None:
     assert dense(4, 8, 3, 3).is_contiguous
     assert not any("copy" in name for name in names(n=4, c=64, size=14, k=64, r=3, pad=1))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "recorded_s"),
+    [
+        # Gradients of gradients, bfloat16, in place (µs of H200): filters as large as the picture.
+        ({"n": 32, "c": 1, "size": 30, "k": 73, "r": 28, "pad": 1}, 243.6e-6),
+        ({"n": 1, "c": 32, "size": 30, "k": 73, "r": 28, "pad": 1}, 239.3e-6),
+        ({"n": 54, "c": 3, "size": 35, "k": 3, "r": 33}, 354.9e-6),
+        ({"n": 11, "c": 64, "size": 26, "k": 16, "r": 24, "pad": 1}, 166.3e-6),
+    ],
+)
+def test_a_filter_of_the_pictures_size_waits_tap_by_tap(
+    sizes: dict[str, int], recorded_s: float
+) -> None:
+    found = conv(hot=True, **sizes)  # type: ignore[arg-type]
+    assert total_s(found) == pytest.approx(recorded_s, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "recorded_s"),
+    [
+        # TF32, channels first, in place (µs of H200): few input channels, or little work.
+        ({"n": 24, "c": 3, "size": 127, "k": 80}, 156.6e-6),
+        ({"n": 16, "c": 3, "size": 256, "k": 64}, 341.2e-6),
+        ({"n": 16, "c": 4, "size": 64, "k": 320}, 89.4e-6),
+    ],
+)
+def test_small_data_gradients_add_in_memory(sizes: dict[str, int], recorded_s: float) -> None:
+    found = conv(r=3, pad=1, dtype="float32", which="dgrad", hot=True, **sizes)  # type: ignore[arg-type]
+    assert found[0].name == "zero_gradient"
+    assert total_s(found) == pytest.approx(recorded_s, rel=0.2)
+    (*_, wide) = names(n=16, c=64, size=64, k=320, r=3, pad=1, dtype="float32", which="dgrad")
+    assert wide != found[-1].name
