@@ -259,6 +259,48 @@ def test_a_sum_by_index_calls_an_operator_for_each_launch() -> None:
     assert cost(op, launches=6, **KERNEL).per_launch_s == pytest.approx(2 * US)
 
 
+CONVOLUTION = {
+    **KERNEL,
+    "convolution.plain_s": 13 * US,
+    "convolution.autograd_s": 15 * US,
+    "op.add_.plain_s": 7 * US,
+    "op.sum.plain_s": 8 * US,
+}
+
+
+def convolution(name: str, launches: int, inputs: int = 2, **args: object) -> float:
+    op = Op(1, f"aten::{name}", inputs=(DEVICE,) * inputs, outputs=(DEVICE,), args=args)
+    return total(op, launches=launches, **CONVOLUTION)
+
+
+def test_a_convolutions_bias_is_added_by_an_operator_of_its_own() -> None:
+    assert convolution("convolution", 1) == pytest.approx(13 * US)
+    assert convolution("convolution", 2, inputs=3) == pytest.approx((13 + 7 + 1) * US)
+
+
+def test_what_a_convolution_launches_beside_its_product_is_a_kernel_each() -> None:
+    folded = convolution("convolution", 4) - convolution("convolution", 1)
+    assert folded == pytest.approx(3 * (6 - 2) * US)
+
+
+def test_gradients_of_a_convolution_call_the_library_once_each() -> None:
+    """Recorded: 18 to 22 us for one gradient, 31 to 33 for two, 37 to 38 with the bias'."""
+    name = "convolution_backward"
+    one = convolution(name, 1, output_mask=(False, True, False))
+    two = convolution(name, 2, output_mask=(True, True, False))
+    three = convolution(name, 3, output_mask=(True, True, True))
+    assert (one, two, three) == pytest.approx((13 * US, 26 * US, 34 * US))
+
+
+def test_casts_that_autocast_makes_have_a_price_of_their_own() -> None:
+    made = Op(1, "aten::_to_copy", inputs=(DEVICE,), outputs=(DEVICE,), autograd=True)
+    wants = Op(2, "aten::mm", inputs=(DEVICE,), outputs=(DEVICE,))
+    asked = replace(wants, python_calls=1)
+    price = {"autocast.cast_s": 20 * US, "op._to_copy.autograd_s": 9 * US, **KERNEL}
+    assert cost(made, others=(wants,), **price).before_s == pytest.approx((20 - 2) * US)
+    assert cost(made, others=(asked,), **price).before_s == pytest.approx((9 - 2) * US)
+
+
 def test_further_launches_never_cost_less_than_a_launch() -> None:
     layer = Op(1, "gpuscope::rnn", inputs=(DEVICE,), outputs=(DEVICE,))
     odd = {"op.empty.plain_s": 7 * US, "op.add.plain_s": 6 * US, "op.mm.plain_s": 6 * US}

@@ -106,3 +106,21 @@ def test_a_profiler_of_the_caller_goes_on() -> None:
     profiler.disable()
     called = [entry.code for entry in profiler.getstats()]
     assert nothing.__code__ in called
+
+
+def test_what_cpp_calls_has_no_python_before_it() -> None:
+    """Three casts and a product stand in one call of Python: only the first of them has any."""
+
+    def build() -> Callable[[], object]:
+        x, w, b = (torch.ones(4, 4, device="cuda") for _ in range(3))
+
+        def step() -> None:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                torch.addmm(b, x, w)
+
+        return step
+
+    program = capture(build)
+    assert [op.name for op in program.ops] == ["aten::_to_copy"] * 3 + ["aten::addmm"]
+    assert program.ops[0].python_calls > 0
+    assert [op.python_calls for op in program.ops[1:]] == [0, 0, 0]

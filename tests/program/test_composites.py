@@ -101,3 +101,20 @@ def test_nothing_waits_for_numbers_in_host_memory() -> None:
         return lambda: (torch.histc(ids.float(), 9), torch.ones(1, device="cuda"))
 
     assert waits(capture(build)) == 0
+
+
+def test_drawing_with_given_deviations_asks_twice_whether_one_is_negative() -> None:
+    def build() -> Callable[[], object]:
+        mean, spread = torch.zeros(8, device="cuda"), torch.ones(8, device="cuda")
+        return lambda: torch.distributions.Normal(mean, spread, validate_args=False).sample()
+
+    assert waits(capture(build)) == 2
+
+
+def test_a_matrix_exponential_waits_and_sizes_nothing() -> None:
+    def build() -> Callable[[], object]:
+        x = torch.eye(16, device="cuda")
+        return lambda: torch.linalg.matrix_exp(x)
+
+    (wait,) = (op.sync for op in capture(build).ops if op.sync)
+    assert wait == "item"

@@ -138,6 +138,7 @@ class HostModel:
         self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s")
         self._known: dict[tuple[str, int], float] = {}
         self._lone = _lone_views(program)
+        self._autocasts = casts_by_autocast(program)
         self._cold = _cold_collectives(program)
         self._engine: EngineHost | XlaHost | None = None
         if program.engine == XLA:
@@ -226,11 +227,39 @@ class HostModel:
         before += op.python_calls * self.python_s + op.python_instructions * instruction_s
         after = self.item_s / 4 if op.sync else 0.0
         launch_s = self.launch_s
+        before += self._inside_s(op, launches) * self.factor
         if op.args.get("accumulate") and "index_put" in op.name:
             launch_s = self._further[_SUMS]
         elif launches >= _MANY:
             launch_s = self._further.get(host_class(op.name), launch_s)
         return HostCost(before * self.scale, launch_s * self.scale, after * self.scale, op.sync)
+
+    def _inside_s(self, op: Op, launches: int) -> float:
+        """What a convolution or a group norm does beside its first call of a library.
+
+        cuDNN is called once for the gradient of the input and once for that of the weight, and what
+        it launches beside its product (folding, layouts) it launches as an elementwise kernel is; a
+        bias is added, or its gradient summed, by an operator of its own
+        (aten/src/ATen/native/Convolution.cpp). A group norm's statistics, factors and sums are
+        kernels with temporaries of their own (aten/src/ATen/native/cuda/group_norm_kernel.cu).
+        Measured one by one: `validation/recordings/h200/host_pace`.
+        """
+        if launches < 2 or op.name not in _LIBRARIES:
+            return 0.0
+        seconds, others = 0.0, launches - 1
+        if op.name == "aten::convolution" and len(op.inputs) > 2:
+            seconds = self._base_s("aten::add_", 0) - self.launch_s + self.view_s[0]
+            others -= 1
+        elif op.name == "aten::convolution_backward":
+            mask = op.args.get("output_mask")
+            of_input, of_weight, of_bias = mask if isinstance(mask, tuple) else (True, True, False)
+            if of_input and of_weight:
+                seconds += self._get(*_CONVOLUTION) - self.launch_s
+                others -= 1
+            if of_bias:
+                seconds += self._base_s("aten::sum", 0) - self.launch_s
+                others -= 1
+        return seconds + max(others, 0) * (self._further[_SUMS] - self.launch_s)
 
     def _call_s(self, op: Op) -> float:
         """One call with its first launch, no autograd node of the backward pass counted."""
@@ -241,6 +270,8 @@ class HostModel:
             return self.item_s / 2 if op.sync else self.item_host_s
         if op.name == "gpuscope::synchronize":
             return self.synchronize_s
+        if op.index in self._autocasts:
+            return self._get("host.autocast.cast_s", "host.op._to_copy.autograd_s")
         key = (op.name, mode)
         base = self._known.get(key)
         if base is None:
@@ -262,6 +293,18 @@ class HostModel:
 
 _MODES = ("plain", "autograd")
 
+_CONVOLUTION = ("host.op.convolution.plain_s", "host.convolution.plain_s")
+
+_LIBRARIES = frozenset(
+    {
+        "aten::convolution",
+        "aten::convolution_backward",
+        "aten::native_group_norm",
+        "aten::native_group_norm_backward",
+    }
+)
+"""Operators that `HostModel._inside_s` is of."""
+
 _SUMS = "sums by index"
 
 _MANY = 8
@@ -281,6 +324,21 @@ def _lone_views(program: Program) -> frozenset[int]:
         for op, after in zip(ops, (*ops[1:], None)[: len(ops)], strict=True)
         if op.view and op.python_calls and (after is None or after.python_calls)
     )
+
+
+def casts_by_autocast(program: Program) -> frozenset[int]:
+    """Indices of casts that are made on the way to another operator, as autocast does.
+
+    One that Python asked for has Python work after it again; these stand in one call with the
+    operator that wants them.
+    """
+    found, wanted = set(), False
+    for op in reversed(program.ops):
+        forward = op.phase == "forward" or (op.phase == "backward" and op.recomputed)
+        if wanted and forward and op.name == "aten::_to_copy" and not op.sync:
+            found.add(op.index)
+        wanted = not op.python_calls
+    return frozenset(found)
 
 
 def _cold_collectives(program: Program) -> frozenset[int]:

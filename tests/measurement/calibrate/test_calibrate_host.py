@@ -13,6 +13,7 @@ from gpuscope.measurement.calibrate.host_terms import (
     INSTRUCTION_S,
     PYTHON,
     TERMS,
+    autocast_cast,
     host_terms,
     not_negative,
     program_work,
@@ -101,7 +102,7 @@ def test_a_row_that_does_not_fit_does_not_bend_the_rest() -> None:
 
 def test_terms_of_a_host_that_is_known() -> None:
     """Times made from the captured programs by known terms give the terms back."""
-    terms = {"mixed": 0.9, "dispatch": 1.5e-6, "instruction": 12e-9}
+    terms = {"mixed": 1.1, "dispatch": 1.5e-6, "instruction": 12e-9}
     start = {"forward": 2e-5, "backward": 5e-4, "optimizer": 2e-4}
     modes = {"no_grad": "forward", "grad": "forward", "backward": "backward", "step": "optimizer"}
     points = []
@@ -142,13 +143,32 @@ def test_a_fit_that_took_operators_for_python_is_held_to_pythons_speed() -> None
     rows[:, 0] = operators * 8e-6
     rows[:, 1] = operators
     rows[:, 2] = operators * 300
-    seconds = rows @ [0.8, 3e-6, 25e-9, 0, 0, 0]
+    seconds = rows @ [1.2, 3e-6, 25e-9, 0, 0, 0]
     free, held = solved(rows, seconds, None), solved(rows, seconds, 25e-9)
     assert not 25e-9 / FAR <= free[2] <= 25e-9 * FAR
     assert held[2] == 25e-9
     for found in (free, held):
         assert rows @ found == pytest.approx(seconds, rel=1e-6)
     assert (solved(rows, seconds, float(free[2]) * 1.2) == free).all()  # near: the fit stays
+
+
+def test_no_call_is_quicker_between_others_than_by_itself() -> None:
+    """Programs that look so (their pace was not that of the calls) leave the factor at 1."""
+    rows = np.zeros((40, len(TERMS)))
+    rows[:, 0] = np.linspace(1e-3, 5e-3, 40)
+    rows[:, 1] = np.random.default_rng(3).uniform(50, 400, 40)
+    assert solved(rows, rows @ [0.7, 1e-6, 0, 0, 0, 0], None)[0] == 1.0
+    assert solved(rows, rows @ [1.3, 1e-6, 0, 0, 0, 0], None)[0] == pytest.approx(1.3)
+
+
+def test_casts_of_autocast_take_what_a_pass_is_longer_by() -> None:
+    measured = {("encoder4", "grad"): 1e-3, ("mixed", "grad"): 1e-4}
+    casts = autocast_cast([call("program", "encoder4", "autocast", 2e-3)], measured)
+    assert casts is not None
+    assert 1e-3 / casts.value == pytest.approx(round(1e-3 / casts.value))
+    assert 20 <= 1e-3 / casts.value <= 60  # four layers of a dozen weights, inputs and biases
+    quicker = [call("program", "encoder4", "autocast", 0.9e-3)]
+    assert autocast_cast(quicker, measured) is None
 
 
 def test_dressed_programs_run_more_python_an_operator() -> None:

@@ -3,11 +3,12 @@
     measured = mixed * (sum of single calls) + dispatch * operators
                + instruction * (bytecode instructions of the Python functions) + start(phase)
 
-by least absolute relative errors with no negative term: `mixed` and `dispatch` since operators
-that follow each other find colder caches than one in a loop, `instruction` for the Python between
-them, `start` for entering a forward pass, waking the autograd thread, entering the optimizer. The
-programs are captured here (without a device) for their operators and their Python; none of them is
-a real model, and no real model is ever fitted to.
+by least absolute relative errors with no negative term: `mixed` (1 or more: no call is quicker
+between others than in a loop by itself) and `dispatch` since operators that follow each other find
+colder caches than one in a loop, `instruction` for the Python between them, `start` for entering a
+forward pass, waking the autograd thread, entering the optimizer. What autocast costs a cast is read
+off the same programs with it and without. The programs are captured here (without a device) for
+their operators and their Python; none of them is a real model, and no real model is ever fitted to.
 
 Operators and the Python between them come together in every program, so a fit can take one for the
 other. Python's own speed is measured by itself, too (loops, calls, a module's attributes): where
@@ -19,11 +20,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gpuscope.cost.host import casts_by_autocast
 from gpuscope.hardware import CalibratedValue, Calibration
 from gpuscope.measurement.bench.types import Point
 
@@ -34,7 +36,7 @@ PYTHON: Mapping[str, float] = {
 }
 """Seconds of plain Python on the host of `INSTRUCTION_S` (validation/recordings/h200/micro)."""
 
-INSTRUCTION_S = 1.067e-8
+INSTRUCTION_S = 7.67e-9
 """What a bytecode instruction between operators takes on that host, as fitted to its programs."""
 
 FAR = 1.6
@@ -120,7 +122,63 @@ def host_terms(points: Iterable[Point], constants: Calibration) -> HostTerms | N
         rows.append(_row(found, PHASES[mode]))
         seconds.append(value)
     said_s = python_instruction_s(points)
-    return _fit(keys, np.array(rows), np.array(seconds), unrest(points), said_s)
+    terms = _fit(keys, np.array(rows), np.array(seconds), unrest(points), said_s)
+    cast = autocast_cast(points, measured)
+    return terms if cast is None else replace(terms, entries={**terms.entries, CAST: cast})
+
+
+CAST = "host.autocast.cast_s"
+
+
+def autocast_cast(
+    points: Iterable[Point], measured: Mapping[tuple[str, str], float]
+) -> CalibratedValue | None:
+    """What a cast that autocast makes costs: how much longer a forward pass is under it, a cast.
+
+    With what the dispatcher does for autocast on the way to every other operator. One cast in a
+    loop says less: between two of a program's casts everything else runs.
+    """
+    from gpuscope.measurement.bench.host_program_models import NAMES
+
+    each = []
+    for p in points:
+        name = str(p.params.get("name", ""))
+        grad = measured.get((name, "grad"))
+        under = p.family == "program" and p.params.get("variant") == "autocast" and name in NAMES
+        if not under or grad is None or p.median_s is None:
+            continue
+        casts = _casts(name)
+        if casts >= _LEAST_CASTS and p.median_s > grad:
+            each.append((p.median_s - grad) / casts)
+    if not each:
+        return None
+    value, low, high = (float(np.quantile(each, at)) for at in (0.5, 0.1, 0.9))
+    note = f"{len(each)} made-up programs under autocast and not, a cast"
+    return CalibratedValue(value, "s", "calibrated", low, high, note)
+
+
+_LEAST_CASTS = 10
+"""Programs with fewer say nothing: what else differs is as much."""
+
+
+def _casts(name: str) -> int:
+    """Casts that autocast makes in a forward pass of a made-up program."""
+    import torch
+
+    from gpuscope.measurement.bench.host_program_models import programs
+    from gpuscope.program.capture import capture
+
+    def build() -> Any:
+        model, forward = programs("cuda", (name,))[name]
+        model.train()
+
+        def step() -> None:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                forward(model)
+
+        return step
+
+    return len(casts_by_autocast(capture(build)))
 
 
 def python_instruction_s(points: Iterable[Point]) -> float | None:
@@ -223,13 +281,16 @@ def solved(rows: Any, seconds: Any, said_s: float | None) -> Any:
     Returns:
         [terms], in the order of `TERMS`.
     """
-    found = robust(rows / seconds[:, None], np.ones(len(seconds)))
+    least = np.zeros(len(TERMS))
+    least[TERMS.index("host.mixed_factor")] = 1.0
+    beyond = 1 - rows @ least / seconds
+    found = robust(rows / seconds[:, None], beyond) + least
     at = TERMS.index("host.python_instruction_s")
     if said_s is None or said_s / FAR <= found[at] <= said_s * FAR:
         return found
     others = np.delete(rows, at, axis=1) / seconds[:, None]
-    rest = robust(others, 1 - rows[:, at] * said_s / seconds)
-    return np.insert(rest, at, said_s)
+    rest = robust(others, beyond - rows[:, at] * said_s / seconds)
+    return np.insert(rest, at, said_s) + least
 
 
 def _fit(

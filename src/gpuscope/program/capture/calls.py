@@ -178,6 +178,8 @@ def sync_of(
     if facts.name in dynamic.SYNCING and any(s.device == "device" for s in inputs):
         waits = facts.name != "aten::repeat_interleave" or kwargs.get("output_size") is None
         return "nonzero" if waits else ""
+    if facts.name in dynamic.READING and any(s.device == "device" for s in inputs):
+        return "item"
     if facts.name not in COPIES:
         return ""
     source, target = inputs[-1], outputs[0]

@@ -90,6 +90,13 @@ def _bounds(args: Any) -> Iterator[torch.Tensor]:
         yield args[0].max()
 
 
+def _spreads(args: Any) -> Iterator[torch.Tensor]:
+    """Whether no standard deviation is below zero, asked twice (DistributionTemplates.h)."""
+    if isinstance(args[1], torch.Tensor) and args[1].numel():
+        for _ in range(2):
+            yield args[1].min() >= 0
+
+
 LOOKED_AT: dict[str, Check] = {
     "aten::fake_quantize_per_channel_affine_cachemask": _zero_points,
     "aten::_fake_quantize_learnable_per_channel_affine": _rounded_zero_points,
@@ -97,13 +104,14 @@ LOOKED_AT: dict[str, Check] = {
     "aten::_fake_quantize_learnable_per_tensor_affine": _step_and_zero,
     "aten::_fake_quantize_learnable_per_tensor_affine_backward": _step_and_zero,
     "aten::histc": _bounds,
+    "aten::normal": _spreads,
 }
 """Operator -> what of its arguments the host reads before it launches the operator's kernels."""
 
 
 def look_at(recorder: Any, name: str, args: Any) -> None:
     """Write down what is computed for an operator's checks, and that the host waits for each."""
-    if not on_device(args[0]):
+    if not any(on_device(t) for t in args[:2]):
         return
     flags = LOOKED_AT[name](args)
     while True:

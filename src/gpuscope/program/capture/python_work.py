@@ -48,6 +48,9 @@ _BY_THE_INTERPRETER = (
 """Called when an object dies, not by the step's code: above all for what fake tensors remember of
 each other, which the first capture of a process does more often than later ones."""
 
+_BY_THE_CAPTURE = (("torch/_ops.py", "OpOverload.__call__"),)
+"""How the capture calls an operator that C++ calls: hardly any step does so from Python."""
+
 _ONCE_A_PROCESS = (
     ("logging/__init__.py", "Logger.getEffectiveLevel"),
     ("logging/__init__.py", "Manager.disable"),
@@ -63,11 +66,11 @@ _NOT_COUNTED, _ONCE = -1, -2
 _DISTRIBUTED = 1 << 32
 """Added to the length of a function of `torch.distributed`."""
 
-RESUMED = 5
+RESUMED = 9
 """Instructions that going on in a generator counts as: to the next `yield`, not the whole function.
 Walking a model's parameters, buffers or modules took 49 to 55 ns a call of a function or of a
 generator that goes on, where a loop's iteration took 27; an instruction between operators takes
-10.7 ns where one takes 37 (`measurement/calibrate/host_terms.py`)."""
+7.7 ns where one takes 37 (`measurement/calibrate/host_terms.py`)."""
 
 
 _GENERATES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -201,7 +204,7 @@ class PythonWork:
         ours = _OURS[:1] if self._whole else _OURS
         if code.co_qualname == _ONLY_WITH_HOOKS or any(p in code.co_filename for p in ours):
             return _NOT_COUNTED
-        for file, name in (*_BY_THE_INTERPRETER, *_ONCE_A_PROCESS):
+        for file, name in (*_BY_THE_INTERPRETER, *_BY_THE_CAPTURE, *_ONCE_A_PROCESS):
             if code.co_qualname == name and code.co_filename.replace("\\", "/").endswith(file):
                 return _NOT_COUNTED
         file = code.co_filename.replace("\\", "/")

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensor,
@@ -116,7 +116,8 @@ class Recorder(StepWriter, TorchDispatchMode):
                 return NotImplemented  # and comes back with what it holds
         if self.over:
             return func(*args, **(kwargs or {}))
-        if isinstance(func, HigherOrderOperator):
+        # Asking for the abstract class first would run Python, and count as the step's.
+        if type(func) is not OpOverload and isinstance(func, HigherOrderOperator):
             from gpuscope.program.capture import higher_order
 
             return higher_order.run(self, func, args, kwargs or {})
