@@ -107,3 +107,18 @@ def test_additions_to_few_places_wait_for_their_line() -> None:
 
     assert taken(408) == pytest.approx(570e-6, rel=0.2)
     assert taken(408) > 5 * taken(49_052)
+
+
+def test_extrema_swap_and_means_count() -> None:
+    """Recorded on an H200, into 424 places: sums 51 us, extrema 155; a mean is eight kernels."""
+    table, values = dense(424, 1), dense(277_648, 1)
+    inputs = table, dense(277_648, 1, dtype="int64"), values
+
+    def taken(how: str) -> float:
+        return seconds(run("scatter_reduce", inputs, (table,), hot=True, dim=0, reduce=how))
+
+    assert taken("sum") == pytest.approx(52e-6, rel=0.2)
+    assert taken("amax") == pytest.approx(155e-6, rel=0.2)
+    small = dense(406, 1), dense(1073, 1, dtype="int64"), dense(1073, 1)
+    made = run("scatter_reduce", small, (dense(406, 1),), hot=True, dim=0, reduce="mean")
+    assert seconds(made) == pytest.approx(14.9e-6, rel=0.35)

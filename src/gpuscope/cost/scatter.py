@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuscope.cost.bandwidth import SECTOR_BYTES, is_hot, machine
-from gpuscope.cost.copy import copy_kernel
+from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.gather import FEW_INDICES, element_kernel, few_rows, walk
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -67,9 +67,28 @@ def _scatter(work: Work, key: str, moved: TensorSpec) -> tuple[Kernel, ...]:
         made = _scattered(work, made, moved.numel, size)
     elif key == "scatter_add" and (table.itemsize >= 4 or table.numel > _rows(table)):
         made = _contended(work, made, moved.numel)
-    if "add" in key or work.op.name.startswith("aten::scatter_reduce"):
+    reduces = work.op.name.startswith("aten::scatter_reduce")
+    if "add" in key or reduces:
         made = _in_turn(work, made, moved)
-    return (*before, made)
+    return (*before, *(_reduced(work, made, before) if reduces else (made,)))
+
+
+def _reduced(work: Work, made: Kernel, before: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    """Extrema swap and try again; means count as they add, and divide by what they counted.
+
+    `scatter_reduce_two` (ATen/native/TensorAdvancedIndexing.cpp): the result is cleared where the
+    table takes no part, and copied as a whole once more.
+    """
+    how = work.op.args.get("reduce", "sum")
+    if how in ("amax", "amin", "prod"):
+        floor_s = machine(work).floor_s
+        times = work.constants.value("gather.swapped_extrema")
+        return (*before, _lasting(made, floor_s + (made.duration_s - floor_s) * times))
+    if how != "mean" or not work.outputs:
+        return (*before, made)
+    out = work.outputs[0]
+    counts, divided = fill_kernel(work, out), copy_kernel(work, out, out)
+    return (*before, counts, counts, made, made, divided, divided, divided)
 
 
 def _rows(table: TensorSpec) -> int:
