@@ -320,6 +320,16 @@ def test_the_other_products(name: str, inputs: tuple, out: object, flops: int) -
     assert all(k.low_s <= k.duration_s <= k.high_s for k in kernels)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int8"])
+def test_a_sum_over_nothing_is_filled_with_zeros(dtype: str) -> None:
+    """`result.zero_()` in ATen/native/cuda/Blas.cpp, where an operand is empty."""
+    out = dense(64, 32, dtype=dtype)
+    kernels = run("aten::mm", (dense(64, 0, dtype=dtype), dense(0, 32, dtype=dtype)), (out,))
+    assert len(kernels) == 1
+    assert kernels[0].flops == 0
+    assert 5e-7 < kernels[0].duration_s < 2.5e-6
+
+
 def test_nothing_is_launched_for_an_empty_result() -> None:
     assert run("aten::mm", (dense(0, 16), dense(16, 8)), (dense(0, 8),)) == ()
 

@@ -328,7 +328,7 @@ def main_loop_s(one: TileTimes, rounds: Numbers, hidden: Numbers, machine: Machi
 def _norm(exponent: float, *times: Numbers) -> Numbers:
     """What lasts at least as long as each; the smaller the exponent, the longer."""
     paces = np.stack(times)
-    high = paces.max(axis=0)
+    high = np.maximum(paces.max(axis=0), 1e-30)  # a sum over nothing takes no time
     together: Numbers = high * ((paces / high) ** exponent).sum(axis=0) ** (1.0 / exponent)
     return together
 

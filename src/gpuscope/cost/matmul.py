@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
-from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.registry import Work, kernel_model, model_for
 from gpuscope.cost.small_products import in_kernels
 from gpuscope.cost.types import Kernel, Kind
 from gpuscope.document.text import Text
@@ -289,6 +289,10 @@ def _gemm(
     made = product(work, left, right, extra)
     if made is None:
         return ()
+    if left.spec.shape[-1] == 0 and extra is None:  # `result.zero_()`, addmm_out_cuda_impl
+        fill, out = model_for("aten::zero_"), work.op.outputs[0]
+        zero = replace(work.op, name="aten::zero_", inputs=(out,))
+        return fill(replace(work, op=zero, hot=(False,))) if fill is not None else ()
     found = plan(made.problem, made.machine)
     name = made.kernel_name(found)
     planned = gemm_kernels(work, made.problem, made.machine, found, name, note=note)
