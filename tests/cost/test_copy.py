@@ -134,3 +134,15 @@ def test_rows_far_apart_are_read_again() -> None:
     assert far.duration_s == pytest.approx(877e-6, rel=0.4)
     near = TensorSpec((41, 64, 64), (1, 64 * 41, 41), "int64", "device", -1)
     assert one("clone", (near,), (dense(41, 64, 64, dtype="int64"),)).read_bytes == near.nbytes
+
+
+def test_a_pad_of_nothing_is_a_copy_and_a_shift_fills_first() -> None:
+    """[3, 333, 4096] padded by (1, -1) took 11.7 us on an H200; 9.6 MB padded by nothing 3.6."""
+    x = dense(3, 333, 4096, dtype="float16")
+    fill, shifted = run("constant_pad_nd", (x,), (x,), hot=True, pad=(0, 0, 1, -1))
+    assert fill.name == "elementwise_vectorized_fill"
+    assert shifted.name == "copy_strided"
+    assert fill.duration_s + shifted.duration_s == pytest.approx(11.7e-6, rel=0.3)
+    same = dense(32, 14, 14, 384)
+    none = one("constant_pad_nd", (same,), (same,), hot=True, pad=(0, 0, 0, 0, 0, 0))
+    assert none.duration_s == pytest.approx(3.6e-6, rel=0.2)

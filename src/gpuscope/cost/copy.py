@@ -322,14 +322,36 @@ def placed(work: Work) -> tuple[Kernel, ...]:
         return ()
     out, inputs = work.outputs[0], work.inputs
     part = inputs[-1]
-    if work.op.name == "aten::constant_pad_nd" and out.numel <= part.numel:
+    if work.op.name == "aten::constant_pad_nd" and not _adds(work, out, part):
         kept = replace(part, shape=out.shape) if len(part.shape) == len(out.shape) else out
-        return (copy_kernel(work, kept, out),)  # nothing is added: a copy of what is left
+        # Nothing is added: a copy of what is left.
+        return (copy_kernel(work, kept, out, is_hot(work, len(work.op.inputs) - 1)),)
+    part = _left(work, part)
     base = copy_kernel(work, inputs[0], out) if len(inputs) > 1 else fill_kernel(work, out)
     if not part.numel:
         return (base,)
     at = len(work.op.inputs) - 1
     return base, copy_kernel(work, part, part_of(out, part), is_hot(work, at), Text("into a part"))
+
+
+def _adds(work: Work, out: TensorSpec, part: TensorSpec) -> bool:
+    """Whether a side is padded; some may be cut off at the same time."""
+    pads = work.op.args.get("pad")
+    if not isinstance(pads, (tuple, list)):
+        return out.numel > part.numel
+    return any(isinstance(n, int) and n > 0 for n in pads)
+
+
+def _left(work: Work, part: TensorSpec) -> TensorSpec:
+    """What a pad that also cuts leaves of its input."""
+    pads = work.op.args.get("pad")
+    if work.op.name != "aten::constant_pad_nd" or not isinstance(pads, (tuple, list)):
+        return part
+    shape = list(part.shape)
+    for at, n in enumerate(pads):
+        if isinstance(n, int) and n < 0 and at // 2 < len(shape):
+            shape[-1 - at // 2] = max(shape[-1 - at // 2] + n, 0)
+    return replace(part, shape=tuple(shape))
 
 
 def part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
