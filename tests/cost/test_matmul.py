@@ -259,6 +259,16 @@ def test_single_elements_are_waited_for_and_loaded_in_turn(
     assert _odd_s(m, n, k, dtype, biased) == pytest.approx(measured_s, rel=0.3)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "measured_s"), [(4096, 50257, 768, 3329e-6), (13952, 13317, 3520, 12274e-6)]
+)
+def test_vocabularies_of_odd_size(m: int, n: int, k: int, measured_s: float) -> None:
+    """The first by tiles of 128 x 128 on an H200, the second by larger ones."""
+    a, b = dense(m, k), turned(dense(n, k))
+    kernels = run("aten::mm", (a, b), (dense(m, n),))
+    assert sum(kernel.duration_s for kernel in kernels) == pytest.approx(measured_s, rel=0.12)
+
+
 def test_a_bias_keeps_short_odd_products_whole() -> None:
     """46 x 3 x 244 with a bias has one kernel and walks 8 steps; without, K is cut."""
     assert _odd_s(46, 3, 244, "bfloat16", True) > 1.2 * _odd_s(46, 3, 244, "bfloat16")

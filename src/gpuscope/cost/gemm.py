@@ -40,6 +40,9 @@ __all__ = [
     "traffic_bytes",
 ]
 
+_WIDE = 128 * 128
+"""Rows times columns of a tile above which single elements along K are loaded more slowly."""
+
 _MOST_SLICES = 64.0
 """Most slices of K."""
 
@@ -276,12 +279,15 @@ def tile_times(problem: Problem, machine: Machine, slices: Numbers, loaded: Numb
     loaded_bytes = loaded * steps * machine.step_bytes
     threads = machine.in_turn or machine.vector
     multiply, load = (1.0, factor) if threads else (factor, 1.0)
+    wide = np.ones(len(machine.tiles))
+    if problem.layout == "NT" and machine.in_turn:
+        wide = np.where(machine.tile_m * machine.tile_n > _WIDE, machine.wide_nt, 1.0)
     # Masked rows and columns are computed, but not written.
     m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)
     a_byte_s = (machine.bias_store if problem.biased else 1.0) / machine.store_bytes_per_s
     return TileTimes(
         machine.tile_s_per_k * (multiply * depth),
-        load * loaded_bytes / machine.l2_bytes_per_s,
+        load * wide * loaded_bytes / machine.l2_bytes_per_s,
         steps * machine.step_s,
         m * n * (problem.out_bytes * a_byte_s),
         loaded_bytes,

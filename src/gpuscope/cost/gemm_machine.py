@@ -98,6 +98,7 @@ class Machine:
         overlap: exponent of the norm that joins arithmetic and memory time.
         layout_nt, layout_tn: factors on the arithmetic in these layouts, which some kernels must
             transpose on the way; on the loads, where the same threads load and multiply.
+        wide_nt: factor on the loads of tiles larger than 128 x 128 in NT, of single elements.
         gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
         gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
         walks: kernels for few rows, by layout, where there are.
@@ -145,6 +146,7 @@ class Machine:
     overlap: float
     layout_nt: float
     layout_tn: float
+    wide_nt: float
     gemv_s: float | None
     gemv_bytes_per_s: float
     walks: Mapping[str, Walk]
@@ -335,6 +337,7 @@ def _machine(
         overlap=get("overlap"),
         layout_nt=get("layout_nt"),
         layout_tn=get("layout_tn"),
+        wide_nt=get("wide_nt"),
         gemv_s=get("gemv_s") if own_gemv else None,
         gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency"),
         walks=_walks(device, constants, rate) if unit == "vector" or (single and unaligned) else {},
