@@ -146,6 +146,13 @@ def test_a_bad_file_is_refused(folder: Path, old: str, new: str, said: str) -> N
     assert said in str(error.value)
 
 
+def test_no_constant_stands_inside_of_another() -> None:
+    """Saved, its table would be read as a field of the other's, and the file be refused."""
+    names = {name for name, _ in calibration_for(device("h200")).entries}
+    inside = [n for n in names if any(n.rpartition(".")[0] == other for other in names)]
+    assert not inside
+
+
 def test_the_catalogues_own_calibrations_load() -> None:
     for path in CALIBRATIONS.iterdir():
         assert path.stem in device_ids()

@@ -275,7 +275,7 @@ def _of_older_kernels(
         # And so was most of what takes three dimensions, the less the fewer channels there are.
         narrow = min(sizes.channels_in, sizes.channels_out)
         few = "few" if narrow < FEW_CHANNELS else "narrow" if narrow < _PACKED else rate_name(dtype)
-        slow *= get(f"convolution.volume.{few}", "convolution.volume")
+        slow *= get(f"convolution.volumes.{few}", "convolution.volume")
     elif made.padded and sizes.taps > _MANY_TAPS and slow == 1.0 and which != "weight_gradient":
         # So were those for large filters, which also keep few multiprocessors busy.
         slow *= (sizes.taps / _MANY_TAPS) ** get(f"{made.family}.many_taps")
