@@ -279,12 +279,15 @@ def test_other_devices(name) -> None:
 
 
 def test_constants_from_farther_away_make_the_whole_device_less_sure() -> None:
-    """An H200's own constants share no error; another vendor's device may be off as a whole."""
+    """An H200's own constants share no error; another vendor's device may be off as a whole.
+
+    Between them: own kernels but another's host, the same generation, the same vendor.
+    """
     step = program(add(tensor(0, 64), tensor(1, 64), tensor(2, 64)))
     shared = {
         name: cost_program(step, device(name)).common_spread
-        for name in ("h200", "gh200", "v100-sxm2-32gb", "mi300x")
+        for name in ("h200", "v100-sxm2-32gb", "gh200", "rtx-4090", "mi300x")
     }
     assert shared["h200"] == 0
-    assert sorted(shared.values()) == [shared[n] for n in shared]
+    assert sorted(set(shared.values())) == [shared[n] for n in shared]
     assert shared["mi300x"] >= 0.2

@@ -195,6 +195,25 @@ def test_int8_has_one_tile_on_hopper_and_older_kernels_for_whole_columns(
     assert (kernels[-1].tile[0] * kernels[-1].tile[1] == 256 * 128) == bool(n % 16)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "measured_s"),
+    [
+        (1024, 1024, 1024, 5.76e-6),
+        (512, 14336, 4096, 84.8e-6),
+        (4096, 4096, 4096, 156.2e-6),
+        (8192, 8192, 8192, 1137e-6),
+        (8192, 4096, 14336, 967e-6),
+    ],
+)
+def test_large_products_of_int8_reach_half_of_the_peak(
+    m: int, n: int, k: int, measured_s: float
+) -> None:
+    """Recorded on an H200, whose kernels for them are those of compute capability 8.0."""
+    a, b = dense(m, k, dtype="int8"), turned(dense(n, k, dtype="int8"))
+    kernels = run("aten::_int_mm", (a, b), (dense(m, n, dtype="int32"),), hot=True)
+    assert sum(kernel.duration_s for kernel in kernels) == pytest.approx(measured_s, rel=0.12)
+
+
 def test_a_missing_dtype_names_those_there_are() -> None:
     with pytest.raises(UnsupportedError, match="float16"):
         mm(128, 128, 128, dtype="float8_e4m3fn", on="a100")

@@ -1,4 +1,4 @@
-"""Experts grouped: no loop, less waiting for their sizes, the same losses."""
+"""Experts grouped: no loop, no waiting for their sizes, the same losses."""
 
 from dataclasses import replace
 
@@ -24,7 +24,9 @@ def test_the_loop_is_gone():
     assert change.fits(plain).applies
     # Two layers: which experts were picked at all, then the tokens of each of those.
     assert _waits(plain) > 2
-    assert _waits(grouped) == 2  # one histogram a layer
+    # A histogram between given bounds reads nothing back (aten/src/ATen/native/cuda/SummaryOps.cu).
+    assert sum(op.name == "aten::histc" for op in grouped.program.ops) == 2
+    assert _waits(grouped) == 0
     products = [op for op in grouped.program.ops if op.name == "aten::_grouped_mm"]
     assert len(products) == 2 * 2 * 3  # two layers, two products each, forward and twice backward
     assert grouped.run.step_time_s < plain.run.step_time_s

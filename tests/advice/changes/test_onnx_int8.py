@@ -23,6 +23,14 @@ def test_integers_are_multiplied_faster_than_halves(tmp_path):
         assert whole.speedup > made.forecast(["onnx-float16", "onnx-tensorrt"]).speedup
 
 
+def test_one_kernel_makes_integers_of_a_products_sums(tmp_path):
+    """Conversions are elementwise: TensorRT makes one kernel of them and the ReLU between."""
+    with forecaster(layers(tmp_path / "m.onnx"), batch=4096) as made:
+        names = [op.name for op in made.forecast(["onnx-int8"]).run.program.ops if not op.view]
+    first, last = (i for i, name in enumerate(names) if name == "aten::_int_mm")
+    assert names[first + 1 : last] == ["gpuscope::fused"]
+
+
 def test_the_quantized_file_has_the_same_products(tmp_path):
     quantization = pytest.importorskip("onnxruntime.quantization")
     path, small = layers(tmp_path / "m.onnx", 128), tmp_path / "int8.onnx"

@@ -36,3 +36,14 @@ def test_alignment_is_in_bytes_not_elements() -> None:
 
 def test_a_small_odd_size_is_the_users_wish() -> None:
     assert find(head(10), "poor_shapes") is None
+
+
+def test_a_product_and_the_sum_over_its_slices_are_one_product() -> None:
+    b = head(50257)
+    op = b.op("aten::mm", inputs=(spec(768, 8192), spec(8192, 50257)), outputs=(spec(768, 50257),))
+    b.work(100, 130, cost=matmul(30, 0.5), op=op)
+    b.work(130, 140, cost=matmul(10, 0.5), op=op)
+    found = find(b, "poor_shapes")
+    assert found is not None
+    assert len(found.about.events) == 3
+    assert "2 matrix products" in found.evidence

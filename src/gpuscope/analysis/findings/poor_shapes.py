@@ -51,7 +51,7 @@ def poor_shapes(facts: Facts) -> Finding | None:
         evidence=Text(
             "{products} matrix products with such a size take {time} ({share} of the step): their "
             "rows are no multiple of {alignment} bytes.",
-            products=facts.count_of(rows),
+            products=_products(facts, rows),
             time=Seconds(time_s),
             share=Percent(facts.share(time_s)),
             alignment=ALIGNMENT_BYTES,
@@ -77,6 +77,17 @@ def odd_sizes(op: Op) -> tuple[int, ...]:
         dense = zip(spec.shape[-2:], spec.stride[-2:], strict=True)
         sizes.update(n for n, st in dense if st == 1 and n >= _SMALLEST and n % step)
     return tuple(sorted(sizes))
+
+
+def _products(facts: Facts, rows: npt.NDArray[np.bool_]) -> int:
+    """How many products a step has: the sum over slices of K is a kernel of the same product."""
+    launches: dict[int, dict[int, float]] = {}
+    work = facts.rows.work
+    for i in np.flatnonzero(rows):
+        of_op = launches.setdefault(int(work.op[i]), {})
+        kernel = int(work.kernel[i])
+        of_op[kernel] = of_op.get(kernel, 0.0) + float(facts.rows.launches[i])
+    return round(sum(max(of_op.values()) for of_op in launches.values()) / work.window.steps)
 
 
 def _matmul_rows(facts: Facts) -> npt.NDArray[np.bool_]:

@@ -142,6 +142,8 @@ class Network(nn.Module):
         """Any value as a tensor on the device; constants are there before the step."""
         if isinstance(value, torch.Tensor):
             return value
+        if isinstance(value, Quantized) and self.engine.pointwise:
+            return value.integers.to(self.float_as(value.dtype))
         if isinstance(value, Quantized):
             return self.opaque(
                 "DequantizeLinear|1",

@@ -18,12 +18,18 @@ def dequantize(call: Call) -> Any:
 
 @onnx_operator("QuantizeLinear", "com.microsoft::QuantizeLinear")
 def quantize(call: Call) -> Any:
-    """One kernel that reads and writes; nothing after a convolution of integers."""
+    """One kernel that reads and writes; nothing after a convolution of integers.
+
+    Engines that fuse elementwise chains make it a part of the kernel before or behind, as they do
+    with every conversion (TensorRT, "Explicit Quantization").
+    """
     if isinstance(call.values[0], Quantized):  # the kernel before has written integers
         return call.values[0].integers
     x = call.tensor()
     zero = call.values[2] if call.given(2) else None
     to = torch.uint8 if zero is None else dtype_of(str(zero.dtype).removeprefix("torch."))
+    if call.network.engine.pointwise:
+        return x.to(to)
     return fused(call, [x], [(x.shape, to)])[0]
 
 
