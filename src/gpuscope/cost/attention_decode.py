@@ -17,13 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from gpuscope.cost.registry import Constants
+from gpuscope.cost.attention_rates import added_mask, product_peak
+from gpuscope.cost.attention_tiles import FEW_CORES, dims
+from gpuscope.cost.registry import Constants, Work
+from gpuscope.cost.types import Kernel, Origin
+from gpuscope.document.text import Text
 
 _KEYS = 128
 """Keys of one step."""
-
-_FEW_UNITS = 9
-"""Devices with fewer compute units have large cores (TPU, Trainium), no multiprocessors."""
 
 _RESIDENT = {64: 6, 128: 3, 256: 2}
 """Blocks that share a multiprocessor, by head width: tiles of 128 keys in shared memory."""
@@ -127,7 +128,7 @@ def decode_s(
         hot: K and V are likely in the L2.
         masked: scores are added to; rows of 2-byte elements.
     """
-    if units < _FEW_UNITS:  # large cores stream keys and values, block after block
+    if units <= FEW_CORES:  # large cores stream keys and values, block after block
         memory = read_bytes / (bandwidth * rates.bandwidth_efficiency)
         return rates.start_s + (0.0 if hot else rates.cold_s) + memory, 0.0, memory
     steps = ceil(ceil(keys / _KEYS) / splits)
@@ -141,3 +142,88 @@ def decode_s(
     high, low = max(waiting, memory), min(waiting, memory)
     joined = high * (1.0 + (low / high) ** 4) ** 0.25
     return rates.start_s + (0.0 if hot else rates.cold_s) + joined, waiting, memory
+
+
+def decode_kernels(
+    work: Work, backend: str, useful: float, read: float, written: float
+) -> tuple[Kernel, ...]:
+    """Kernels of one query a head: K and V stream once; what the splits found is then joined.
+
+    Args:
+        backend: whose kernel it is.
+        useful: FLOPs.
+        read, written: bytes.
+    """
+    q, k = work.op.inputs[:2]
+    constants = work.constants
+    batch, _, _, d = dims(q)
+    width = decode_width(d)
+    groups = batch * dims(k)[1]
+    sk = k.shape[-2]
+    splits = decode_splits(work.units, groups, sk)
+    blocks = decode_blocks(groups, splits, width)
+    hot = len(work.hot) > 2 and work.hot[1] and work.hot[2]
+    duration, waiting, memory = decode_s(
+        decode_rates(constants, width),
+        width,
+        work.units,
+        work.bandwidth,
+        blocks=blocks,
+        keys=sk,
+        splits=splits,
+        read_bytes=read,
+        hot=hot,
+        masked=added_mask(work) is not None,
+    )
+    start = constants.value("attention.decode.start_s")
+    spread = constants.spread(f"attention.decode.d{width}.bandwidth_efficiency")
+    peak, dtype = product_peak(work, q.dtype)
+    origin: Origin = "calibrated" if constants.calibrated else "estimated"
+    main = Kernel(
+        name=f"{backend}_fwd_decode_{d}",
+        kind="attention",
+        op=work.op.index,
+        duration_s=duration,
+        low_s=duration / (1 + spread),
+        high_s=duration * (1 + spread),
+        flops=useful,
+        read_bytes=read,
+        written_bytes=written,
+        least_bytes=read + written,
+        grid=blocks,
+        block=128,
+        tile=(16, 128, d),
+        waves=blocks / (work.units * 2.0),
+        limiter="memory" if memory > waiting and memory > start else "latency",
+        dtype=dtype,
+        compute_s=useful / peak,
+        memory_s=memory,
+        origin=origin,
+        note=Text("keys split {splits} ways", splits=splits) if splits > 1 else "",
+    )
+    return (main,) if splits == 1 else (main, _combine(work, splits, written))
+
+
+def _combine(work: Work, splits: int, written: float) -> Kernel:
+    """Joins what the splits found, each with float32 sums."""
+    q = work.op.inputs[0]
+    batch, heads, _, _ = dims(q)
+    seconds = work.constants.value("attention.combine_s")
+    return Kernel(
+        name="attention_combine",
+        kind="attention",
+        op=work.op.index,
+        duration_s=seconds,
+        low_s=seconds * 0.8,
+        high_s=seconds * 1.3,
+        read_bytes=float(q.numel * splits * 4),
+        written_bytes=written,
+        least_bytes=written,
+        grid=batch * heads,
+        block=128,
+        waves=0.1,
+        limiter="latency",
+        dtype=product_peak(work, q.dtype)[1],
+        memory_s=seconds,
+        origin="calibrated" if work.constants.calibrated else "estimated",
+    )
