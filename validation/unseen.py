@@ -172,6 +172,7 @@ def rows(names: list[str]) -> list[dict[str, Any]]:
     import gpuscope as gs
 
     said, found = json.loads(SAID.read_text()), []
+    before = {(r["on"], r["name"]): r for r in json.loads(RESULTS.read_text())}
     for on in DEVICES:
         for entry in chosen(names):
             folder = RECORDINGS / on / FOLDERS[set_of(entry)]
@@ -192,6 +193,10 @@ def rows(names: list[str]) -> list[dict[str, Any]]:
             row["today"] = _figures(gs.predict(program, on=on))
             if not entry.compiled:
                 row["kinds"] = kernels_by_kind(entry, program, on, folder)
+                first = before.get((on, entry.name), {}).get("kinds_said")
+                # What was said holds for the kinds, too, as long as the models are those of then.
+                if first or row["today"] == row["said"]:
+                    row["kinds_said"] = first or row["kinds"]
             own = folder.with_name(f"{folder.name}_host.toml")
             if own.exists():
                 row["own"] = _figures(gs.predict(program, on=on, calibration=own))
