@@ -72,3 +72,15 @@ def test_float16_is_worked_on_in_pairs_only_where_a_block_keeps_its_channel(
         )
         took.append(made.duration_s)
     assert (took[0] < 0.8 * took[1]) == paired
+
+
+def test_cudnn_takes_none_without_weights() -> None:
+    """Standardised filters (timm's StdConv2d) are batch norms of one image without weights."""
+    x, out = (dense(1, 256, 576, at=at) for at in (0, 1))
+    sums = dense(256, at=2)
+    made = run("native_batch_norm", (x,), (out, sums, sums), weight=None, bias=None, training=True)
+    assert [k.name for k in made] == [
+        "batch_norm_statistics",
+        "batch_norm_update",
+        "batch_norm_transform",
+    ]

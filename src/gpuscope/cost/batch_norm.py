@@ -50,10 +50,14 @@ _BACKWARD = (
 
 
 def _library(work: Work, spec: TensorSpec) -> bool:
-    """Whether cuDNN takes it: never bfloat16, float16 only with float32 weights."""
+    """Whether cuDNN takes it (Normalization.cpp, `_batch_norm_impl_index`).
+
+    Never bfloat16, float16 only with float32 weights, and none without weights.
+    """
     if work.op.name in ("aten::cudnn_batch_norm", "aten::cudnn_batch_norm_backward"):
         return True
-    if spec.dtype == "bfloat16" or len(spec.shape) < 3:
+    plain = any(name in work.op.args and work.op.args[name] is None for name in ("weight", "bias"))
+    if plain or spec.dtype == "bfloat16" or len(spec.shape) < 3 or spec.numel >= 2**31:
         return False
     return spec.dtype == "float32" or float_weights(work)
 
