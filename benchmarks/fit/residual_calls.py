@@ -84,7 +84,6 @@ def _harvested() -> list[Timed]:
     calls, families = read(CALLS)
     with gzip.open(TIMES, "rt") as lines:
         rows = [row for row in map(json.loads, lines) if "us" in row]
-    rows = [row for row in rows if not calls[row["call"]].unlike]
     return [
         Timed(row, calls[row["call"]], FOLDS[zlib.crc32(min(of).encode()) % len(FOLDS)], False)
         for row in rows

@@ -113,12 +113,6 @@ class Call:
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
 
     @property
-    def unlike(self) -> bool:
-        """Recorded with negative second moments and steps, before `POSITIVE`: roots of those are
-        not what an optimizer computes, and take 68 us where a step takes 34."""
-        return self.params["op"].split(".")[0] in POSITIVE
-
-    @property
     def sealed(self) -> bool:
         """Nothing is: whole families of models are held out instead (`judge`)."""
         return False

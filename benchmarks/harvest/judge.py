@@ -178,7 +178,6 @@ def main() -> int:
     calls, families = read(args.calls)
     with gzip.open(args.times, "rt") as lines:
         rows = [row for row in map(json.loads, lines) if "us" in row]
-    rows = [r for r in rows if not calls[r["call"]].unlike]
     rows = [r for r in rows if int(r["call"], 16) // 1024 % args.share == 0]
     if args.kinds:
         rows = [r for r in rows if r["kind"] in args.kinds]
