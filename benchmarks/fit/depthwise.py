@@ -21,11 +21,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "validation")]
 
-from recorded import MEASURED_WITH, MICRO, fit, loss, read, summary, write_toml  # noqa: E402
-
 from benchmarks.harvest.calls import read as read_calls  # noqa: E402
 from benchmarks.harvest.judge import CALLS, TIMES, held_out  # noqa: E402
-from gpuscope.cost import depthwise_forms as forms  # noqa: E402
+from recorded import MEASURED_WITH, MICRO, fit, loss, read, summary, write_toml  # noqa: E402
+
+from gpuscope.cost.convolution import depthwise_forms as forms  # noqa: E402
 from gpuscope.hardware import device  # noqa: E402
 from gpuscope.hardware.calibration import CalibratedValue  # noqa: E402
 

@@ -6,7 +6,7 @@
   `parseChosenWorkspaceSize`). Seen on an H200: a small MLP's training step holds 64 MiB more
   than its tensors.
 * Convolutions and recurrent layers get a workspace for the length of a call, reductions one for
-  partial results, sorts one for indices (see `gpuscope.cost.conv_workspace`, `reduce_workspace`,
+  partial results, sorts one for indices (see `convolution.workspace`, `reduce_workspace`,
   `sort_workspace` and `transient_bytes`).
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, prod
 
-from gpuscope.cost.conv_workspace import convolution_bytes
+from gpuscope.cost.convolution.workspace import convolution_bytes
 from gpuscope.cost.reduce_workspace import borrowed_bytes
 from gpuscope.cost.sort_workspace import sort_bytes
 from gpuscope.document.text import Text

@@ -50,7 +50,7 @@ SOURCES = (
     "Layouts and channel multiples: NVIDIA, Convolutional Layers User's Guide",
     Text(
         "Time model: {file}; constants fitted to measurements (docs/calibration.md)",
-        file="src/gpuscope/cost/convolution.py",
+        file="src/gpuscope/cost/convolution/model.py",
     ),
 )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gpuscope.cost.conv_product import ConvProduct
-from gpuscope.cost.conv_shape import ConvShape, conv_shape
-from gpuscope.cost.convolution import products
+from gpuscope.cost.convolution.model import products
+from gpuscope.cost.convolution.product import ConvProduct
+from gpuscope.cost.convolution.shape import ConvShape, conv_shape
 from gpuscope.cost.gemm import Plan, plan
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel

@@ -2,7 +2,7 @@
 
 from jax_compiled_steps import program
 
-from gpuscope.cost.conv_shape import conv_shape
+from gpuscope.cost.convolution.shape import conv_shape
 
 
 def test_a_convolution_has_the_work_of_its_code() -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpuscope.cost.conv_product import ConvProduct
-from gpuscope.cost.convolution import products
+from gpuscope.cost.convolution.model import products
+from gpuscope.cost.convolution.product import ConvProduct
 from gpuscope.cost.gemm import Plan, candidates, plan
 from gpuscope.cost.matmul import layout_of
 from gpuscope.cost.types import Kernel

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from matmul_work import channels_last, dense
 
-from gpuscope.cost.conv_product import ConvProduct, implicit_product, plain_product
-from gpuscope.cost.conv_shape import Pass, conv_shape
+from gpuscope.cost.convolution.product import ConvProduct, implicit_product, plain_product
+from gpuscope.cost.convolution.shape import Pass, conv_shape
 from gpuscope.cost.gemm import plan
 from gpuscope.cost.matmul import Operand
 from gpuscope.cost.registry import Constants, Work

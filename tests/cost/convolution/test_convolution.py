@@ -11,7 +11,7 @@ from gpuscope.cost.types import Kernel
 from gpuscope.hardware import device
 from gpuscope.program.types import TensorSpec
 
-SAMPLE = Path(__file__).parent / "data" / "convolution_h200.csv"
+SAMPLE = Path(__file__).parents[1] / "data" / "convolution_h200.csv"
 
 
 def conv(
@@ -192,7 +192,7 @@ def test_empty_output_launches_nothing() -> None:
 def test_narrow_groups_share_a_tile() -> None:
     """64 groups of 4 channels are 4 products of 64: an H200 took 25 us forward, channels last, on a
     grid of 4 x 392 blocks; 64 products of padded tiles would be half a millisecond."""
-    from gpuscope.cost.conv_shape import ConvShape
+    from gpuscope.cost.convolution.shape import ConvShape
 
     shape = ConvShape(32, 256, 256, 784, 784, 9, 64, 1, True)
     packed = shape.packed(64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matmul_work import dense
 
-from gpuscope.cost.conv_group_lanes import lanes_s
+from gpuscope.cost.convolution.group_lanes import lanes_s
 from gpuscope.cost.registry import Constants, Work
 from gpuscope.hardware import calibration_for, device
 from gpuscope.program.types import Op

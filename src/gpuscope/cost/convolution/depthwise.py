@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from gpuscope.cost.conv_direct import direct_gradient_s
-from gpuscope.cost.conv_shape import ConvShape, Pass
-from gpuscope.cost.conv_stream import stream
-from gpuscope.cost.depthwise_forms import (
+from gpuscope.cost.convolution.depthwise_forms import (
     HOT_SHARE,
     SUM_S,
     Form,
@@ -28,6 +25,9 @@ from gpuscope.cost.depthwise_forms import (
     walk_s,
     window_s,
 )
+from gpuscope.cost.convolution.direct import direct_gradient_s
+from gpuscope.cost.convolution.shape import ConvShape, Pass
+from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel, Limiter

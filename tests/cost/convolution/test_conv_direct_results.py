@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matmul_work import channels_last, dense, run
 
-from gpuscope.cost.conv_direct_results import ResultForm, direct_result_s
+from gpuscope.cost.convolution.direct_results import ResultForm, direct_result_s
 from gpuscope.cost.types import Kernel
 
 FORM = ResultForm(1.6e-6, 10.0, 170.0, 5.0, 140.0)

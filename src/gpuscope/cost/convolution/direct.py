@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, gcd
 
-from gpuscope.cost.conv_shape import ConvShape
-from gpuscope.cost.conv_stream import stream
+from gpuscope.cost.convolution.shape import ConvShape
+from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec

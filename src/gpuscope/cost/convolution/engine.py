@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, hypot
 
-from gpuscope.cost.conv_shape import ConvShape
-from gpuscope.cost.conv_stream import stream
+from gpuscope.cost.convolution.shape import ConvShape
+from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel

@@ -4,8 +4,8 @@
 channels of its group and all taps, neighbouring threads work on neighbouring positions of one
 channel, a block is 1,024 of them. Read off 40 recorded launches of an H200 (cuDNN 9.19; 1 to 27,000
 blocks, channels first and last, 9 to 961 taps), whose blocks the number of results accounts for
-without exception. As with the weight gradients' kernel (`gpuscope.cost.conv_direct`, whose lines
-and banks these are):
+without exception. As with the weight gradients' kernel (`direct`, whose lines and banks these
+are):
 
 * a warp's tap costs the arithmetic of its addresses or, with channels innermost, the lines that 32
   neighbouring positions lie in, two a clock, or the reads that meet in one bank of the L1, one
@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from gpuscope.cost.conv_direct import lines, meeting
-from gpuscope.cost.conv_shape import ConvShape, Pass
-from gpuscope.cost.conv_stream import stream
+from gpuscope.cost.convolution.direct import lines, meeting
+from gpuscope.cost.convolution.shape import ConvShape, Pass
+from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from gpuscope.cost.conv_shape import ConvShape
+from gpuscope.cost.convolution.shape import ConvShape
 from gpuscope.cost.registry import Work
 
 _COPY_BYTES = 16

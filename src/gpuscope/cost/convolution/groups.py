@@ -5,13 +5,13 @@ each group, its conversions or cuts included, so that filters of each sample apa
 many groups as samples) are a long row of small kernels. Which have one was read off 1,500 recorded
 passes of an H200 (cuDNN 9.19); four in five of half precision follow, of TF32 seven in ten:
 
-* half precision: groups narrower than 64 channels are packed together (`conv_packed`), more than
+* half precision: groups narrower than 64 channels are packed together (`packed`), more than
   two of them; of 64 channels with more than one image; wider ones where images are many (forward);
 * channels last, forward: wider groups of few results are cut out and launched each;
 * a gradient of one tap a group is launched each where groups are narrow;
 * TF32: groups up to 128 channels, channels first more than five of them; of wider ones the
   forward pass alone, from 16 groups on;
-* float32: none but the direct kernels (`conv_direct`, `conv_direct_results`), which are taken where
+* float32: none but the direct kernels (`direct`, `direct_results`), which are taken where
   they are quicker.
 """
 
@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuscope.cost.conv_shape import ConvShape, Pass
-from gpuscope.cost.conv_stream import stream
+from gpuscope.cost.convolution.shape import ConvShape, Pass
+from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec

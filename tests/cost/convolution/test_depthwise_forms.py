@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuscope.cost.depthwise_forms import (
+from gpuscope.cost.convolution.depthwise_forms import (
     Form,
     WalkForm,
     WeightForm,

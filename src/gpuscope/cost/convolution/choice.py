@@ -17,9 +17,9 @@ from __future__ import annotations
 from math import prod
 from typing import Literal
 
-from gpuscope.cost.conv_depthwise import has_own, window_of
-from gpuscope.cost.conv_groups import is_long
-from gpuscope.cost.conv_shape import ConvShape, Pass
+from gpuscope.cost.convolution.depthwise import has_own, window_of
+from gpuscope.cost.convolution.groups import is_long
+from gpuscope.cost.convolution.shape import ConvShape, Pass
 from gpuscope.cost.registry import Work
 
 Way = Literal["own", "direct", "packed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_convolution import conv, total_s
 
-from gpuscope.cost.conv_direct import DirectForm, direct_weight_s, lines, meeting
+from gpuscope.cost.convolution.direct import DirectForm, direct_weight_s, lines, meeting
 
 FORM = DirectForm(1e-6, 300.0, 16.0, 1.0, 0.5, 260.0)
 CLOCK_S = 5e-10

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from matmul_work import dense
 
-from gpuscope.cost.conv_packed import packed_s, tiles, width
-from gpuscope.cost.conv_shape import ConvShape, Pass
+from gpuscope.cost.convolution.packed import packed_s, tiles, width
+from gpuscope.cost.convolution.shape import ConvShape, Pass
 from gpuscope.cost.registry import Constants, Work
 from gpuscope.hardware import calibration_for, device
 from gpuscope.program.types import Op

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from matmul_work import channels_last, dense, run
 
-from gpuscope.cost.conv_padding import is_odd, rounded
-from gpuscope.cost.conv_shape import ConvShape
+from gpuscope.cost.convolution.padding import is_odd, rounded
+from gpuscope.cost.convolution.shape import ConvShape
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
 RECORDED = (
-    Path(__file__).parents[2]
+    Path(__file__).parents[3]
     / "validation"
     / "recordings"
     / "h200"
@@ -118,7 +118,7 @@ def test_groups_are_left_alone() -> None:
 
 
 def test_channels_fill_whole_steps_of_the_main_loop() -> None:
-    from gpuscope.cost.conv_padding import stepped
+    from gpuscope.cost.convolution.padding import stepped
 
     assert [stepped(c, 2) for c in (16, 24, 32, 40, 64, 80, 160)] == [32, 32, 32, 64, 64, 128, 192]
     assert stepped(3, 2) == 3  # has a factor of its own

@@ -4,7 +4,7 @@ cuDNN pads the channels of each channels-last tensor with a kernel of its own
 (`nhwcAddPaddingKernel`), of the result as well, and multiplies tiles of whole 64 channels.
 Recorded on an H200 (`validation/recordings/h200/micro/odd_channels.csv.gz`): 257 channels took
 two to three and a half times as long as 256. Fewer than 8 channels have a factor of their own in
-`gpuscope.cost.convolution`, where padding is contained.
+`gpuscope.cost.convolution.model`, where padding is contained.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, prod
 
-from gpuscope.cost.conv_packed import NARROWEST, width
-from gpuscope.cost.conv_shape import ConvShape, Pass
-from gpuscope.cost.conv_stream import paced, stream
+from gpuscope.cost.convolution.packed import NARROWEST, width
+from gpuscope.cost.convolution.shape import ConvShape, Pass
+from gpuscope.cost.convolution.stream import paced, stream
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -97,14 +97,14 @@ def spread_groups(
 ) -> list[Kernel]:
     """The kernels that lay the channels of each group out for tensor cores.
 
-    cuDNN gives the groups of both activations one width (`conv_packed.width`), and the weights too:
+    cuDNN gives the groups of both activations one width (`packed.width`), and the weights too:
     one pass a tensor that is not so wide (`tensorTransformGeneric`, always 264 blocks), which takes
     as long as what it lays out, the zeros between with it (13 recorded calls of 1 to 600 million
     values: 140 to 280 a nanosecond; to the narrowest groups 320 in the median of 74). Groups of one
     such width stay where they are: 8 x 8, 16 x 16 and 64 x 64 channels launch none in 40 recorded
     calls, 24 x 40 three, 4 x 16 two; but for channels whose rows are no multiple of 16 bytes.
     Channels first, the conversion of the activations does it on the way
-    (`gpuscope.cost.conv_convert`).
+    (`gpuscope.cost.convolution.convert`).
 
     Args:
         work: the convolution.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matmul_work import dense
 
-from gpuscope.cost.conv_stream import paced, stream
+from gpuscope.cost.convolution.stream import paced, stream
 from gpuscope.cost.registry import Constants, Work
 from gpuscope.hardware import calibration_for, device
 from gpuscope.program.types import Op

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuscope.cost.conv_shape import lies_channels_last
+from gpuscope.cost.convolution.shape import lies_channels_last
 from gpuscope.program.types import TensorSpec
 
 

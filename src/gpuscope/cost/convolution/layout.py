@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuscope.cost.bandwidth import is_hot
-from gpuscope.cost.conv_shape import channels_innermost
+from gpuscope.cost.convolution.shape import channels_innermost
 from gpuscope.cost.copy import copy_kernel
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel

@@ -1,7 +1,7 @@
 """Convolutions: implicit matrix products, depthwise kernels, layout conversions, bias.
 
 The forward pass, the data gradient and the weight gradient are matrix products (see
-`conv_shape`) whose operands are read where they lie: a patch is never written out. Tensor-core
+`shape`) whose operands are read where they lie: a patch is never written out. Tensor-core
 kernels want channels innermost, so channels-first tensors are converted by kernels of their own.
 Depthwise convolutions have too little arithmetic per byte for matrix units and stream through
 vector lanes. A bias is added, and its gradient summed, by separate kernels, as PyTorch does.
@@ -11,26 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuscope.cost.conv_bias import add_bias, sum_bias
-from gpuscope.cost.conv_choice import depthwise_way, may_add_up, may_be_direct, may_sum_directly
-from gpuscope.cost.conv_convert import conversions, conversions_s
-from gpuscope.cost.conv_depthwise import by_cudnn, depthwise, taps_inside
-from gpuscope.cost.conv_direct import direct_gradient
-from gpuscope.cost.conv_direct_results import direct_result
-from gpuscope.cost.conv_engine import engine_gradient
-from gpuscope.cost.conv_group_lanes import lanes
-from gpuscope.cost.conv_groups import alone, one_by_one, part, sliced
-from gpuscope.cost.conv_layout import made_dense
-from gpuscope.cost.conv_packed import width
-from gpuscope.cost.conv_padding import padding, spread_groups
-from gpuscope.cost.conv_product import (
+from gpuscope.cost.convolution.bias import add_bias, sum_bias
+from gpuscope.cost.convolution.choice import (
+    depthwise_way,
+    may_add_up,
+    may_be_direct,
+    may_sum_directly,
+)
+from gpuscope.cost.convolution.convert import conversions, conversions_s
+from gpuscope.cost.convolution.depthwise import by_cudnn, depthwise, taps_inside
+from gpuscope.cost.convolution.direct import direct_gradient
+from gpuscope.cost.convolution.direct_results import direct_result
+from gpuscope.cost.convolution.engine import engine_gradient
+from gpuscope.cost.convolution.group_lanes import lanes
+from gpuscope.cost.convolution.groups import alone, one_by_one, part, sliced
+from gpuscope.cost.convolution.layout import made_dense
+from gpuscope.cost.convolution.packed import width
+from gpuscope.cost.convolution.padding import padding, spread_groups
+from gpuscope.cost.convolution.product import (
     FEW_CHANNELS,
     HUGE_WINDOW,
     ConvProduct,
     implicit_product,
     plain_product,
 )
-from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
+from gpuscope.cost.convolution.shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import plan, rate_and_unit
 from gpuscope.cost.gemm import reduction_s as _reduction_s
 from gpuscope.cost.matmul import Operand, compute_dtype, operand

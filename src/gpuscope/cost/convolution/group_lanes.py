@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from gpuscope.cost.conv_shape import ConvShape, Pass
-from gpuscope.cost.conv_stream import stream
+from gpuscope.cost.convolution.shape import ConvShape, Pass
+from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec

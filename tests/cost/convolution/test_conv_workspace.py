@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from matmul_work import dense
 
-from gpuscope.cost.conv_workspace import convolution_bytes
+from gpuscope.cost.convolution.workspace import convolution_bytes
 from gpuscope.cost.workspace import with_workspaces
 from gpuscope.hardware import device
 from gpuscope.program.types import Op, Program, TensorSpec
 
 H200 = device("h200")
-MEMORY = Path(__file__).parents[2] / "validation/recordings/h200/micro/memory.csv.gz"
+MEMORY = Path(__file__).parents[3] / "validation/recordings/h200/micro/memory.csv.gz"
 
 
 def image(n: int, c: int, side: int, dtype: str, last: bool = False) -> TensorSpec:

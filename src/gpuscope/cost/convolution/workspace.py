@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import prod
 
-from gpuscope.cost.conv_shape import ConvShape, conv_shape
+from gpuscope.cost.convolution.shape import ConvShape, conv_shape
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, TensorSpec
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from gpuscope.cost.conv_shape import ConvShape, Pass
+from gpuscope.cost.convolution.shape import ConvShape, Pass
 from gpuscope.cost.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, gcd
 
-from gpuscope.cost.conv_few import few_channels_s
-from gpuscope.cost.conv_groups import is_long
-from gpuscope.cost.conv_packed import packed_s
-from gpuscope.cost.conv_padding import rounded, stepped
-from gpuscope.cost.conv_shape import ConvShape, Pass
-from gpuscope.cost.conv_stream import stream
+from gpuscope.cost.convolution.few import few_channels_s
+from gpuscope.cost.convolution.groups import is_long
+from gpuscope.cost.convolution.packed import packed_s
+from gpuscope.cost.convolution.padding import rounded, stepped
+from gpuscope.cost.convolution.shape import ConvShape, Pass
+from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
 from gpuscope.cost.matmul import Operand, gemm_kernels
 from gpuscope.cost.registry import Work
