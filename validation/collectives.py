@@ -66,7 +66,7 @@ def alone() -> Iterator[Row]:
 
     import collectives as fitted  # benchmarks/fit/collectives.py
 
-    from gpuscope.cost.collective_ways import tuning_of
+    from gpuscope.cost.collective.ways import tuning_of
     from gpuscope.cost.registry import Constants
     from gpuscope.hardware import calibration_for
 
@@ -113,7 +113,7 @@ def inside() -> Iterator[Row]:
     """Collectives of recorded programs, by program, operation and size."""
     from dataclasses import replace
 
-    from gpuscope.cost.collective_ways import chosen, group_of, tuning_of
+    from gpuscope.cost.collective.ways import chosen, group_of, tuning_of
     from gpuscope.cost.registry import Constants
     from gpuscope.hardware import calibration_for, device, parse_target
 

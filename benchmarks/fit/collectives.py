@@ -25,9 +25,9 @@ from statistics import median
 from published import spread
 from recorded import fit, loss, summary, trial, write_toml
 
-from gpuscope.cost.collective_messages import pair_way
-from gpuscope.cost.collective_types import Tuning
-from gpuscope.cost.collective_ways import chosen, group_of, tuning_of, ways
+from gpuscope.cost.collective.messages import pair_way
+from gpuscope.cost.collective.types import Tuning
+from gpuscope.cost.collective.ways import chosen, group_of, tuning_of, ways
 from gpuscope.hardware import device, parse_target
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, calibration_for
 

@@ -35,7 +35,7 @@ import published_tpu
 import pyarrow.parquet as parquet
 from recorded import at_clock
 
-from gpuscope.cost.collective_ways import tuning_of
+from gpuscope.cost.collective.ways import tuning_of
 from gpuscope.cost.engine import (
     COMMON_SPREAD,
     PRIOR_SPREAD,

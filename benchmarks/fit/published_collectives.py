@@ -20,7 +20,7 @@ import pyarrow.parquet as parquet
 from published import figures, fitted, source, spread
 from recorded import fit, loss, summary, write_toml
 
-from gpuscope.cost.collective_ways import (
+from gpuscope.cost.collective.ways import (
     NCCL,
     PROTOCOLS,
     Tuning,

@@ -11,7 +11,7 @@ from rank_builder import RankBuilder
 from gpuscope.advice.forecast.from_recording import advise_run
 from gpuscope.analysis.collective_calls import communication_calls
 from gpuscope.analysis.expected_waiting import expected_ns
-from gpuscope.cost.collective import alone_s
+from gpuscope.cost.collective.model import alone_s
 from gpuscope.cost.registry import Constants
 from gpuscope.explanation.collective_case import make_case
 from gpuscope.hardware import calibration_for, device

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.cost.collective_ways import chosen, group_of, tuning_of
+from gpuscope.cost.collective.ways import chosen, group_of, tuning_of
 from gpuscope.cost.overlap import (
     Moving,
     memory_share,

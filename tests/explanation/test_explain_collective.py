@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import gpuscope as gs
 from gpuscope.cli.app import app
-from gpuscope.cost.collective_ways import all_reduce_s, group_of, tuning_of
+from gpuscope.cost.collective.ways import all_reduce_s, group_of, tuning_of
 from gpuscope.cost.registry import Constants
 from gpuscope.document.blocks import Bars, Explanation, Facts, Table
 from gpuscope.document.text import render

@@ -22,7 +22,7 @@ from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import HostActivity
 from gpuscope.analysis.recorded_types import CollectiveWaiting
 from gpuscope.analysis.window import COMMUNICATION, KERNEL, LAUNCH, DeviceWork, rank_rows
-from gpuscope.cost.collective import alone_s
+from gpuscope.cost.collective.model import alone_s
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import calibration_for
 from gpuscope.hardware.device import Device

@@ -18,7 +18,7 @@ from gpuscope.program.types import Op
 from gpuscope.timeline.types import Ints, Timeline
 
 _RANKS = re.compile(r"^(\d+) ranks")
-"""How a predicted collective's note begins (`gpuscope.cost.collective`)."""
+"""How a predicted collective's note begins (`gpuscope.cost.collective.model`)."""
 
 
 def link_bytes(timeline: Timeline, events: Ints) -> Floats:

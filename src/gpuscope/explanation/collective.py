@@ -2,7 +2,7 @@
 
 A collective takes alpha + beta: a latency that does not depend on the size (to begin, and one for
 each step), and bytes over the rate of the narrowest link. Which algorithm and protocol are taken,
-and both parts, are those of `gpuscope.cost.collective_ways`.
+and both parts, are those of `gpuscope.cost.collective.ways`.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from functools import cached_property
 from math import inf
 
 from gpuscope.api import Target, resolve_calibration, resolve_target
-from gpuscope.cost.collective import spread_of, unknown_link
-from gpuscope.cost.collective_units import units_taken
-from gpuscope.cost.collective_ways import (
+from gpuscope.cost.collective.model import spread_of, unknown_link
+from gpuscope.cost.collective.units import units_taken
+from gpuscope.cost.collective.ways import (
     OPERATIONS,
     Group,
     Tuning,
@@ -46,7 +46,7 @@ class CollectiveCase:
     """A collective that can be timed at any size.
 
     Attributes:
-        operation: one of `gpuscope.cost.collective_ways.OPERATIONS`.
+        operation: one of `gpuscope.cost.collective.ways.OPERATIONS`.
         size_bytes: the whole message.
         dtype: catalogue's rate name of its elements.
         cluster: what it runs on; all devices take part.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpuscope.cost.collective_ways import OPERATIONS
+from gpuscope.cost.collective.ways import OPERATIONS
 from gpuscope.document.blocks import (
     Axis,
     Column,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from gpuscope.cost.collective_ways import Way
+from gpuscope.cost.collective.ways import Way
 from gpuscope.document.blocks import (
     Bar,
     Bars,

@@ -1,6 +1,6 @@
 """Constants of collectives from measured ones: latency by protocol, share of the link's rate.
 
-The model is that of `gpuscope.cost.collective_ways`: a base and a step latency for each of NCCL's
+The model is that of `gpuscope.cost.collective.ways`: a base and a step latency for each of NCCL's
 protocols, and for each collective and number of ranks the share of a link's rate that large
 messages reach. A share is read off the largest messages; then all are fitted together, odd points
 judging. Only collectives inside one scale-up domain are fitted.
@@ -93,7 +93,7 @@ that the model in use is the model that was fitted."""
 
 def _start(cases: Iterable[CalibrationCase], device: Device, base: Calibration) -> dict[str, float]:
     """Latencies of the base (or of NCCL's tuner), shares from the largest messages."""
-    from gpuscope.cost.collective_ways import PROTOCOLS
+    from gpuscope.cost.collective.ways import PROTOCOLS
 
     values = {
         name: base.value(name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuscope.cost.collective_ways import NCCL, OPERATIONS, Group, group_of, ways
+from gpuscope.cost.collective.ways import NCCL, OPERATIONS, Group, group_of, ways
 from gpuscope.hardware import parse_target
 
 NODE = group_of(parse_target("8xh200"), 8)

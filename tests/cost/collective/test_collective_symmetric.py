@@ -9,8 +9,8 @@ from statistics import median
 
 import pytest
 
-from gpuscope.cost.collective_symmetric import ONE_SHOT_SHARE, SHARE, symmetric_way
-from gpuscope.cost.collective_ways import NCCL, all_reduce_s, group_of
+from gpuscope.cost.collective.symmetric import ONE_SHOT_SHARE, SHARE, symmetric_way
+from gpuscope.cost.collective.ways import NCCL, all_reduce_s, group_of
 from gpuscope.cost.engine import cost_program
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import parse_target
@@ -67,7 +67,7 @@ def test_over_a_fabric_there_is_no_such_memory() -> None:
 )
 def test_as_recorded_between_two_h200s(kind: str, name: str) -> None:
     """1 KiB to 16 MiB; a loop's period holds 2 us between kernels."""
-    file = Path(__file__).resolve().parents[2] / "validation/recordings/h200/overlap-2.jsonl"
+    file = Path(__file__).resolve().parents[3] / "validation/recordings/h200/overlap-2.jsonl"
     errors = []
     for row in map(json.loads, file.read_text().splitlines()):
         if row["part"] == "symmetric" and row["operation"] == name:

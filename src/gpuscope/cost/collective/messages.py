@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from gpuscope.cost.collective import (
+from gpuscope.cost.collective.model import (
     cluster_of,
     link_kernel,
     members_of,
@@ -19,8 +19,8 @@ from gpuscope.cost.collective import (
     total_bytes,
     unknown_link,
 )
-from gpuscope.cost.collective_types import Group, Tuning, Way, way
-from gpuscope.cost.collective_ways import group_of, grown, protocols_of, tuning_of
+from gpuscope.cost.collective.types import Group, Tuning, Way, way
+from gpuscope.cost.collective.ways import group_of, grown, protocols_of, tuning_of
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuscope.cost.collective_tuning import NCCL, tuning_of
-from gpuscope.cost.collective_ways import chosen, group_of, ways
+from gpuscope.cost.collective.tuning import NCCL, tuning_of
+from gpuscope.cost.collective.ways import chosen, group_of, ways
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import Calibration, Distance, calibration_for, device, parse_target
 from gpuscope.hardware.calibration import CalibratedValue

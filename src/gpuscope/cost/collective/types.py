@@ -73,7 +73,7 @@ class Tuning:
         collnet: additions in the fabric's switches (SHARP); off by default, as in NCCL.
         measured: latencies are of this very machine.
         tuned: protocols were measured one by one, so that NCCL's own choice among them can be
-            followed (`collective_tuner`); else the fastest is taken.
+            followed (`tuner`); else the fastest is taken.
         other_sum_s: what a reduction takes beyond a plain sum (average, largest): NCCL has a kernel
             for sums, others go through a table of functions. Seen under LL and LL128 only.
         growth: share of what a link's rate lacks to the best that it makes good with every fourfold
@@ -192,7 +192,7 @@ class Way:
     """One algorithm under one protocol, for one collective.
 
     Attributes:
-        algorithm: a key of `gpuscope.cost.collective_ways.ALGORITHMS`.
+        algorithm: a key of `gpuscope.cost.collective.ways.ALGORITHMS`.
         protocol: how data is moved.
         latency_s: what it takes however small the message: to begin, and every step's latency.
         moving_s: bytes over rate.

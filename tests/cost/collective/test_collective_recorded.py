@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from gpuscope.cost.collective_ways import (
+from gpuscope.cost.collective.ways import (
     all_reduce_s,
     all_to_all_s,
     broadcast_s,
@@ -23,7 +23,7 @@ from gpuscope.cost.collective_ways import (
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import calibration_for, device, parse_target
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FILE = ROOT / "validation" / "recordings" / "h200" / "collectives-4.jsonl"
 CLUSTER = parse_target("8xh200")
 TIMES: dict[str, Callable[..., float]] = {

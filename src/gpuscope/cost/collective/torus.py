@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from gpuscope.cost.collective_types import Group, Protocol, Tuning, Way, seconds_of, way
+from gpuscope.cost.collective.types import Group, Protocol, Tuning, Way, seconds_of, way
 
 DMA = Protocol("DMA", 1.0, 2.0e-6, 1.0e-6, 14.0e-6, 14.0e-6)
 """Engines that the compiler's schedule starts: 1 us a hop (the source above), some 2 us to begin (a

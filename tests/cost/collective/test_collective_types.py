@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from gpuscope.cost.collective_types import PROTOCOLS, Axis, Group, Tuning, seconds_of, way
+from gpuscope.cost.collective.types import PROTOCOLS, Axis, Group, Tuning, seconds_of, way
 
 
 def test_an_axis_that_closes_has_twice_the_links_and_half_the_hops() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import ceil, log2
 
-from gpuscope.cost.collective_types import Group, Tuning, Way, way
+from gpuscope.cost.collective.types import Group, Tuning, Way, way
 
 NVLS_S = 25e-6
 NVLS_TREE_FABRIC_S = 20.9e-6

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from gpuscope.cost.collective_torus import TORUS_SHARE
-from gpuscope.cost.collective_ways import OPERATIONS, chosen, group_of, ways
+from gpuscope.cost.collective.torus import TORUS_SHARE
+from gpuscope.cost.collective.ways import OPERATIONS, chosen, group_of, ways
 from gpuscope.hardware import parse_target
 
 SIZE = 2**34

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuscope.cost.collective_types import Group, Way
+from gpuscope.cost.collective.types import Group, Way
 from gpuscope.hardware import Device
 
 MOST_CHANNELS: Mapping[str, int] = {

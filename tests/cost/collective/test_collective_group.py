@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.cost.collective_group import group_of, pair_bytes_per_s
-from gpuscope.cost.collective_ways import all_reduce_s, gather_s, ways
+from gpuscope.cost.collective.group import group_of, pair_bytes_per_s
+from gpuscope.cost.collective.ways import all_reduce_s, gather_s, ways
 from gpuscope.hardware import parse_target
 
 FOUR_NODES = parse_target("4x8xh100")

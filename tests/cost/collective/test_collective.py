@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.cost.collective_ways import (
+from gpuscope.cost.collective.ways import (
     NCCL,
     PROTOCOLS,
     Group,

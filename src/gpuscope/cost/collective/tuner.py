@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, inf, log2
 
-from gpuscope.cost.collective_types import Group, Way
+from gpuscope.cost.collective.types import Group, Way
 
 _RING = {
     "LL": (6.6e-6, 0.6e-6, 2.7e-6),
@@ -47,7 +47,7 @@ def estimate_s(operation: str, way: Way, group: Group, size_bytes: float) -> flo
     """NCCL's own estimate of a way's time; infinite for ways that are not NCCL's.
 
     Args:
-        operation: one of `collective_ways.OPERATIONS`.
+        operation: one of `ways.OPERATIONS`.
         way: an algorithm under a protocol.
         group: the ranks and their links.
         size_bytes: the whole message.

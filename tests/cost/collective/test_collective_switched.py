@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuscope.cost.collective_switched import collnet, nvls, nvls_tree
-from gpuscope.cost.collective_ways import NCCL, Group, chosen, group_of, ways
+from gpuscope.cost.collective.switched import collnet, nvls, nvls_tree
+from gpuscope.cost.collective.ways import NCCL, Group, chosen, group_of, ways
 from gpuscope.hardware import parse_target
 
 NODE = group_of(parse_target("8xh200"), 8)

@@ -1,4 +1,4 @@
-"""Kernels of collectives: one a call, on the links; `collective_ways` has their times.
+"""Kernels of collectives: one a call, on the links; `ways` has their times.
 
 The group is the one that the program recorded (`Work.group`): its real ranks on the cluster. Where
 a program does not say, the operator's arguments or the ratio of its tensors give the number of
@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import lru_cache
 from math import hypot, inf, log2
 
-from gpuscope.cost.collective_types import Group, Tuning, Way
-from gpuscope.cost.collective_units import units_taken
-from gpuscope.cost.collective_ways import PROTOCOLS, chosen, group_of, tuning_of
+from gpuscope.cost.collective.types import Group, Tuning, Way
+from gpuscope.cost.collective.units import units_taken
+from gpuscope.cost.collective.ways import PROTOCOLS, chosen, group_of, tuning_of
 from gpuscope.cost.registry import Constants, Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
@@ -241,7 +241,7 @@ def alone_s(
     Args:
         device: of every rank.
         constants: calibrated constants of the device.
-        operation: one of `collective_ways.OPERATIONS`.
+        operation: one of `ways.OPERATIONS`.
         size_bytes: the whole message.
         members: global ranks of the group.
         world_size: ranks of the run; 0: as many as the group's numbers need.
@@ -275,7 +275,7 @@ def collective(
 
     Args:
         work: the operator on its device and cluster.
-        operation: one of `collective_ways.OPERATIONS`.
+        operation: one of `ways.OPERATIONS`.
         size_bytes: the whole message.
         written_bytes: of the result, on this rank.
         members: global ranks of the group.

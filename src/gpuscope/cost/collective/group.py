@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import inf, prod
 
-from gpuscope.cost.collective_types import NCCL_VENDORS, Axis, Group, Wiring
+from gpuscope.cost.collective.types import NCCL_VENDORS, Axis, Group, Wiring
 from gpuscope.hardware import Cluster, Interconnect
 
 _EFA_EXTRA_S = 8e-6

@@ -7,10 +7,10 @@ from math import inf
 
 import pytest
 
-from gpuscope.cost.collective_torus import DMA
-from gpuscope.cost.collective_tuner import estimate_s
-from gpuscope.cost.collective_types import way
-from gpuscope.cost.collective_ways import NCCL, chosen, group_of, tuning_of, ways
+from gpuscope.cost.collective.torus import DMA
+from gpuscope.cost.collective.tuner import estimate_s
+from gpuscope.cost.collective.types import way
+from gpuscope.cost.collective.ways import NCCL, chosen, group_of, tuning_of, ways
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import calibration_for, device, parse_target
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuscope.cost.collective_messages import pair_way
-from gpuscope.cost.collective_units import units_taken
-from gpuscope.cost.collective_ways import NCCL, chosen, group_of
+from gpuscope.cost.collective.messages import pair_way
+from gpuscope.cost.collective.units import units_taken
+from gpuscope.cost.collective.ways import NCCL, chosen, group_of
 from gpuscope.hardware import device, parse_target
 
-FILE = Path(__file__).resolve().parents[2] / "validation/recordings/h200/overlap-2.jsonl"
+FILE = Path(__file__).resolve().parents[3] / "validation/recordings/h200/overlap-2.jsonl"
 PAIR = group_of(parse_target("8xh200"), 2)
 H200 = device("h200")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from gpuscope.cost.collective_types import PROTOCOLS, Protocol, Tuning
+from gpuscope.cost.collective.types import PROTOCOLS, Protocol, Tuning
 from gpuscope.cost.registry import Constants
 
 NCCL = Tuning()

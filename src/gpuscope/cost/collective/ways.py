@@ -13,10 +13,9 @@ latency of its link. NCCL moves data by one of three protocols, of which the fas
 (8 bytes with a flag: half the bandwidth), LL128 (120 of 128 bytes) and Simple (all of it, but
 slow to begin). The time is that of the transfer; waiting for other ranks is not in it.
 
-Here are rings, trees, chains, pairs and NCCL's PAT. Switches that add are in
-`collective_switched`, tori and hierarchies in `collective_torus`, messages between two ranks in
-`collective_messages`; the group's links in `collective_group`; measured constants in
-`collective_tuning`.
+Here are rings, trees, chains, pairs and NCCL's PAT. Switches that add are in `switched`, tori and
+hierarchies in `torus`, messages between two ranks in `messages`; the group's links in `group`;
+measured constants in `tuning`.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, inf, log2, sqrt
 
-from gpuscope.cost.collective_group import group_of
-from gpuscope.cost.collective_switched import collnet, nvls, nvls_tree
-from gpuscope.cost.collective_torus import hierarchical, torus
-from gpuscope.cost.collective_tuner import estimate_s
-from gpuscope.cost.collective_tuning import NCCL, tuning_of
-from gpuscope.cost.collective_types import (
+from gpuscope.cost.collective.group import group_of
+from gpuscope.cost.collective.switched import collnet, nvls, nvls_tree
+from gpuscope.cost.collective.torus import hierarchical, torus
+from gpuscope.cost.collective.tuner import estimate_s
+from gpuscope.cost.collective.tuning import NCCL, tuning_of
+from gpuscope.cost.collective.types import (
     EFFICIENCY,
     ENGINES,
     PCI_LINK_S,
@@ -161,7 +160,7 @@ def all_to_all_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> floa
 def chosen(operation: str, group: Group, size_bytes: float, tuning: Tuning = NCCL) -> Way:
     """The way that the library takes: the fastest, or what NCCL's estimate says where that helps.
 
-    See `collective_tuner`.
+    See `tuner`.
     """
     found = ways(operation, group, size_bytes, tuning)
     if tuning.tuned and operation != "all_to_all":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuscope.cost.collective_messages import ends_of, pair_way, root_way
-from gpuscope.cost.collective_ways import NCCL, group_of
+from gpuscope.cost.collective.messages import ends_of, pair_way, root_way
+from gpuscope.cost.collective.ways import NCCL, group_of
 from gpuscope.cost.engine import cost_program
 from gpuscope.cost.registry import Constants, Work
 from gpuscope.cost.types import Kernel

@@ -1,0 +1,9 @@
+"""Collectives: what one call takes on the links of its group.
+
+`model` is the kernel of each call. `group` says which links the ranks use, `types` what a cost is
+made of, `ways` which algorithms there are (`switched`, `torus`, `symmetric`, `messages` between two
+ranks), `tuner` which of them NCCL takes, `tuning` what was measured on the machine, `units` which
+multiprocessors a kernel holds meanwhile.
+"""
+
+from gpuscope.cost.collective import model as model
