@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpuscope.program.inductor.graph import Node, Value
-from gpuscope.program.inductor.lowering import COMPOSITE, base_name
+from gpuscope.program.inductor.lowering import base_name
+from gpuscope.program.inductor.operator_sorts import COMPOSITE
 from gpuscope.program.inductor.partition import is_cheap
 from gpuscope.program.types import Op
 

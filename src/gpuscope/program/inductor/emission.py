@@ -11,7 +11,8 @@ from math import ceil
 from gpuscope.program.inductor.computations import computations
 from gpuscope.program.inductor.graph import Graph, Group, Node, Value, lies_across
 from gpuscope.program.inductor.grouping import reads_across
-from gpuscope.program.inductor.lowering import NORMS, base_name
+from gpuscope.program.inductor.lowering import base_name
+from gpuscope.program.inductor.operator_sorts import NORMS
 from gpuscope.program.inductor.splitting import UNITS
 from gpuscope.program.types import FUSED, Op, Program, Storage, TensorSpec
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpuscope.program.inductor.lowering import SHIFTING, Part, base_name
+from gpuscope.program.inductor.lowering import Part, base_name
+from gpuscope.program.inductor.operator_sorts import SHIFTING
 from gpuscope.program.types import Op, TensorSpec
 
 Kind = Literal["loop", "library", "outside"]
