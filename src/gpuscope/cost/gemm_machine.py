@@ -10,27 +10,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuscope.cost.gemm_choice import GemmKernels, gemm_kernels_of, has_both, is_hopper
 from gpuscope.cost.registry import Constants
-from gpuscope.cost.tiles import Choice, Tile, Unit, tiles_for
+from gpuscope.cost.tiles import Tile, Unit, tiles_for
 from gpuscope.hardware import Device, rate_name
 
 Numbers: TypeAlias = NDArray[np.float64]
 
 _L2_SHARE = 0.75
 """Share of the L2 that a working set survives in."""
-
-_ITEM_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp8": 1, "int8": 1}
-"""Bytes of an operand's element by rate."""
-
-_SINGLE: dict[str, Choice] = {"bf16": "single bf16", "fp16": "single fp16", "tf32": "single tf32"}
-"""Rates whose products load element by element where rows begin anywhere. A load of float32 is
-never of 16 bytes then, so rows of 8 bytes have the same kernels."""
-
-_GENERATIONS: dict[str, tuple[Choice, Choice]] = {
-    "tf32": ("fixed", "mma tf32"),
-    "int8": ("wgmma int8", "integer"),
-}
-"""Tiles of Hopper's own kernels and of those of compute capability 8.0, where there are both."""
 
 _DATASHEET_L2_RATIO = 22.0
 """On-chip over memory bandwidth of devices that are no multiprocessors behind an L2: a TPU's
@@ -216,22 +204,12 @@ def machine_for(
     rows begin anywhere have the vector lanes' kernels, too: 113 of 168 recorded ran there.
     """
     found = _machine(device, constants, dtype, family, aligned)
-    if found.in_turn and rate_name(dtype) == "tf32" and _is_hopper(device, family):
+    if found.in_turn and rate_name(dtype) == "tf32" and is_hopper(device, family):
         ffma = _machine(device, constants, "float32", family, aligned)
         return replace(found, beside=replace(ffma, batched=np.ones(len(ffma.tiles), bool)))
-    if found.in_turn or not _has_both(device, rate_name(dtype), family):
+    if found.in_turn or not has_both(device, rate_name(dtype), family):
         return found
     return replace(found, beside=_machine(device, constants, dtype, family, aligned, earlier=True))
-
-
-def _has_both(device: Device, rate: str, family: str) -> bool:
-    """Whether the library multiplies aligned rows by kernels of two generations."""
-    return rate in ("tf32", "int8") and _is_hopper(device, family)
-
-
-def _is_hopper(device: Device, family: str) -> bool:
-    """Whether it is a product on a device whose kernels were recorded one by one."""
-    return family == "matmul" and device.compute_capability == (9, 0)
 
 
 def _machine(
@@ -244,72 +222,32 @@ def _machine(
 ) -> Machine:
     """The device under its calibrated constants.
 
-    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency", those of two
-    generations as "matmul.wgmma_tf32.<name>" and "matmul.mma_tf32.<name>" before; where nobody
-    found them as "gemm.<variant>.<name>" and "gemm.<name>". "reach" says how much of their peak the
-    vendor's libraries reach, relative to those that the efficiency was found with. On NVIDIA
-    devices rows that are not 16-byte aligned rule out the fast copies: other kernels, with
-    constants of their own: "matmul.bf16_odd.efficiency" where they load element by element,
-    "matmul.bf16_unaligned.efficiency" where two or four at a time (asynchronous copies). Threads
-    of every GPU load so; see `_unaligned_efficiency` for those that nobody measured. Compilers of
-    systolic arrays pad rows to whole tiles in memory (XLA: 8 x 128), so it does not matter there.
+    Constants are those of the first of `GemmKernels.places` that has them, e.g.
+    "matmul.bf16.efficiency". "reach" says how much of their peak the vendor's libraries reach,
+    relative to those that the efficiency was found with.
 
     Raises:
         UnsupportedError: the device cannot compute in this dtype.
     """
     peak, unit = rate_and_unit(device, dtype)
     rate = rate_name(dtype)
-    # Elements of four bytes fill a load of their own on others than NVIDIA's tensor cores.
-    threads = device.vendor == "NVIDIA" or (
-        device.warp_size is not None and _ITEM_BYTES.get(rate, 4) < 4
-    )
-    unaligned = aligned < 16 and unit == "matrix" and threads
-    wider = unaligned and aligned > _ITEM_BYTES.get(rate, 4)
-    single = unaligned and family == "matmul" and device.vendor == "NVIDIA" and rate in _SINGLE
-    single = (earlier and rate == "tf32") or (single and (rate == "tf32" or not wider))
-    # Float32 on matrix units: kernels of their own (CDNA), or passes of bfloat16 (TPU).
-    wide = rate == "fp32" and "fp32_tensor" in dict(device.peaks)
-    passes = rate == "fp32" and unit == "matrix" and not wide
-    key = f"{family}.{'fp32_matrix' if wide else 'bf16' if passes else rate}"
-    if unaligned:
-        key += "_odd" if single or not (wider or family != "matmul") else "_unaligned"
-
-    variant = ("odd" if single or not wider else "unaligned") if unaligned else unit
-    keys = [key, f"gemm.{variant}", "gemm"]
-    if not unaligned and _has_both(device, rate, family):
-        keys = [f"{family}.{'mma' if earlier else 'wgmma'}_{rate}", *keys]
-    ffma = rate == "fp32" and unit == "vector" and _is_hopper(device, family)
-    if ffma:
-        keys = [f"{family}.ffma_fp32", *keys]
+    kernels = gemm_kernels_of(device, rate, unit, family, aligned, earlier)
+    single, ffma = kernels.single, kernels.ffma
 
     def get(name: str) -> float:
-        return constants.value(*(f"{place}.{name}" for place in keys))
+        return constants.value(*(f"{place}.{name}" for place in kernels.places))
 
-    efficiency = get("efficiency")
-    if not constants.calibrated:
-        efficiency *= get("reach")
-    if wider and family != "matmul":
-        efficiency *= get("wider_rows")
-    carried = not constants.own(f"{key}.efficiency") and family == "matmul"
-    if unaligned and carried and device.compute_units and device.clock_hz:
-        plain = machine_for(device, constants, dtype, family).efficiency
-        clock_flops = peak / (device.compute_units * device.clock_hz)
-        load_flops = get("flops_per_clock_per_unit")
-        efficiency = plain if single else _unaligned_efficiency(plain, clock_flops, load_flops)
-    choice = _SINGLE[rate] if single else _choice(rate, family, unaligned)
-    if not unaligned and _has_both(device, rate, family):
-        choice = _GENERATIONS[rate][earlier]
-    choice = "ffma" if ffma else choice
-    tiles = tiles_for(device, unit, "float" if wide else choice)
-    narrow = get("narrow")
+    efficiency = _efficiency(device, constants, dtype, family, kernels, get)
+    tiles = tiles_for(device, unit, kernels.tiles)
     units = device.compute_units or 1
-    tile_m, tile_n, tile_s_per_k = _tile_times(tiles, peak / units * efficiency, narrow)
+    tile_m, tile_n, tile_s_per_k = _tile_times(tiles, peak / units * efficiency, get("narrow"))
     l2, store = _on_chip_rates(device, get)
     bandwidth = device.memory_bandwidth_bytes_per_s * constants.value("bandwidth.reach")
     step_bytes = np.array([2.0 * (t.k if single else tiles[0].k) for t in tiles])
     per_byte = 0.0 if single else get("step_s_per_byte")
     blocks = device.warp_size is not None  # else tiles stream through without launching each
-    own_gemv = device.vendor == "NVIDIA" and (unit == "vector" or unaligned or rate == "tf32")
+    vector, unaligned = unit == "vector", kernels.unaligned
+    own_gemv = device.vendor == "NVIDIA" and (vector or unaligned or rate == "tf32")
     return Machine(
         l2_bytes_per_s=l2,
         memory_bytes_per_s=bandwidth * get("bandwidth_efficiency"),
@@ -340,11 +278,11 @@ def _machine(
         wide_nt=get("wide_nt"),
         gemv_s=get("gemv_s") if own_gemv else None,
         gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency"),
-        walks=_walks(device, constants, rate) if unit == "vector" or (single and unaligned) else {},
+        walks=_walks(device, constants, rate) if vector or (single and unaligned) else {},
         dirty_share=constants.value("matmul.dirty_l2_share"),
         throttle=get("throttle"),
         throttle_s=get("throttle_s"),
-        vector=unit == "vector",
+        vector=vector,
         tiles=tiles,
         tile_m=tile_m,
         tile_n=tile_n,
@@ -356,6 +294,31 @@ def _machine(
         by_one=device.vendor == "AMD",
         scratchpad=not blocks,
     )
+
+
+def _efficiency(
+    device: Device,
+    constants: Constants,
+    dtype: str,
+    family: str,
+    kernels: GemmKernels,
+    get: Callable[[str], float],
+) -> float:
+    """Share of the peak that large tiles reach; see `_unaligned_efficiency` for unaligned rows that
+    nobody measured."""
+    efficiency = get("efficiency")
+    if not constants.calibrated:
+        efficiency *= get("reach")
+    if kernels.wider and family != "matmul":
+        efficiency *= get("wider_rows")
+    carried = not constants.own(f"{kernels.key}.efficiency") and family == "matmul"
+    if kernels.unaligned and carried and device.compute_units and device.clock_hz:
+        plain = machine_for(device, constants, dtype, family).efficiency
+        peak, _ = rate_and_unit(device, dtype)
+        clock_flops = peak / (device.compute_units * device.clock_hz)
+        load_flops = get("flops_per_clock_per_unit")
+        return plain if kernels.single else _unaligned_efficiency(plain, clock_flops, load_flops)
+    return efficiency
 
 
 def _unaligned_efficiency(plain: float, clock_flops: float, load_flops: float) -> float:
@@ -393,15 +356,6 @@ def _walks(device: Device, constants: Constants, rate: str) -> dict[str, Walk]:
             fewest_blocks=2 * (device.compute_units or 1) if rate == "tf32" else 1,
         )
     return found
-
-
-def _choice(rate: str, family: str, unaligned: bool) -> Choice:
-    """Which of the library's tiles a product can use."""
-    if rate == "int8" and family == "matmul" and unaligned:
-        return "integer"
-    if unaligned:
-        return "earlier"
-    return "any width" if family == "matmul" and rate in ("bf16", "fp16", "fp8") else "fixed"
 
 
 def _tile_times(
