@@ -14,7 +14,7 @@ import gpuscope.cost
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import Calibration, Distance, calibration_for, device
 
-FILES = sorted(Path(gpuscope.cost.__file__).parent.glob("*.py"))
+FILES = sorted(Path(gpuscope.cost.__file__).parent.rglob("*.py"))
 LOOK_UPS = ("value", "spread", "sides", "entry")
 KNOWN = calibration_for(device("h200")).names()
 ONLY_IF_KNOWN = {"device.scale", "host.further.kernel_s", "host.further.product_s"}
