@@ -208,20 +208,7 @@ def dropout(rows, put) -> None:
 
 
 def decode(rows, put) -> None:
-    """One query a head: K and V streamed once per group of heads."""
-    points = [
-        r
-        for r in rows
-        if "wmma_f16" in r["kernel"] and "wgmma" not in r["kernel"] and r["p"]["sq"] == 1
-    ]
-    big = []
-    for r in points:
-        p = r["p"]
-        groups = p["hkv"] if p["gqa"] == "enable" else p["h"]
-        moved = 2 * p["b"] * groups * p["skv"] * p["d"] * 2
-        if moved > 2e8:
-            big.append(moved / (float(r["median_us"]) * 1e-6) / BANDWIDTH)
-    put("attention.decode.bandwidth_efficiency", float(np.median(big)), 0.05, "1")
+    """What the splits of the keys found is joined."""
     combine = [float(r["median_us"]) * 1e-6 for r in rows if "lean_reduction" in r["kernel"]]
     put("attention.combine_s", float(np.median(combine)), 0.2, "s")
 

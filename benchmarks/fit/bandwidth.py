@@ -405,11 +405,7 @@ GROUPS = (
     Group(
         "interpolate",
         of("image_reduction", "upsample"),
-        {
-            "copy.interpolate.nearest_cycles": 0.74,
-            "copy.interpolate.channels_last": 2.1,
-            "copy.interpolate.nearest_backward_cycles": 0.46,
-        },
+        {"copy.interpolate.nearest_cycles": 0.74, "copy.interpolate.channels_last": 2.1},
         ("copy.interpolate",),
     ),
     Group(

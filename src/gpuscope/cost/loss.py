@@ -26,9 +26,6 @@ from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
-_MEAN_OR_SUM = (1, 2, "mean", "sum", "Mean", "Sum", None)
-"""Reductions of a loss as ATen numbers or names them (0 is none)."""
-
 
 def _rows(work: Work) -> int:
     """Number of targets."""
