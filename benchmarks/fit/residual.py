@@ -58,9 +58,10 @@ BINS = 4
 
 def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any, ...]]:
     """What a row's call runs: (features, kind, name, physical seconds, bound) of each operator."""
-    from gpuscope.cost.engine import _Coster, _residency, _sorts
+    from gpuscope.cost.engine import _Coster, _sorts
     from gpuscope.cost.identity import Same
     from gpuscope.cost.registry import Constants, Work
+    from gpuscope.cost.residency import residency
     from gpuscope.hardware import calibration_for, device
     from gpuscope.measurement.calibrate.cases import CLEAN, DIRTY, at_clock
 
@@ -73,7 +74,7 @@ def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any,
     clocked = _Coster(at_clock(target, round(share, 1)), constants, settings, False)
     at_home = _Coster(target, constants, settings, False)
     same = Same(program.ops)
-    hot, sorts = _residency(same, float(target.l2_bytes or 0)), _sorts(same)
+    hot, sorts = residency(same, float(target.l2_bytes or 0)), _sorts(same)
     half = len(program.ops) // 2
     part = slice(half, None) if row["state"] == "hot" else slice(0, half)
     for op, sort, warm in zip(program.ops[part], sorts[part], hot[part], strict=True):

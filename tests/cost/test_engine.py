@@ -101,11 +101,11 @@ def test_a_curve_reads_its_program_once() -> None:
     """What does not follow from the device is found once for all points of a curve."""
     step = program(*MIXED)
     base = cost_program(step, H200)
-    sorts, residency = engine._sorts.cache_info(), engine._residency.cache_info()
+    sorts, residency = engine._sorts.cache_info(), engine.residency.cache_info()
     faster = H200.replace(memory_bandwidth_bytes_per_s=2 * H200.memory_bandwidth_bytes_per_s)
     again, alone = cost_program(replace(step, storages=()), faster), cost_program(step, H200)
     assert engine._sorts.cache_info().misses == sorts.misses
-    assert engine._residency.cache_info().misses == residency.misses
+    assert engine.residency.cache_info().misses == residency.misses
     assert again.ops[0].kernels[0].duration_s < base.ops[0].kernels[0].duration_s
     assert alone == base
 

@@ -35,8 +35,8 @@ from gpuscope.program.types import TensorSpec
 SECTOR_BYTES = 32
 """Least that device memory hands out (CUDA programming guide, device memory accesses)."""
 
-_L2_SHARE = 0.75
-"""Share of the L2 that a working set survives in, as in `gpuscope.cost.engine`."""
+L2_SHARE = 0.75
+"""Share of the L2 that data survives in: the rest is lost to conflicts and to other traffic."""
 
 _L2_COPY_SHARE = 0.75
 """Share of the usable L2 up to which what is written stays there, too (measured on an H200)."""
@@ -114,7 +114,7 @@ def _machine(device: Device, constants: Constants) -> Machine:
         # A cache slower than its memory is not used as one.
         l2_bytes_per_s=max(l2, bandwidth),
         l2_write_bytes_per_s=max(l2_write, bandwidth),
-        l2_bytes=l2_bytes * _L2_SHARE,
+        l2_bytes=l2_bytes * L2_SHARE,
         units=units,
         clocks_per_s=clocks * (device.fp32_lanes_per_unit or 128) / 128
         or bandwidth * constants.value("bandwidth.issue_per_byte"),
@@ -237,7 +237,7 @@ def _memory_s(m: Machine, launch: Launch) -> float:
         return max(hot / m.l2_bytes_per_s, out / m.l2_write_bytes_per_s)
     turned = m.turnaround * min(cold, out) / m.read_bytes_per_s
     # What is read pushes out earlier kernels' dirty lines; what is written takes their place.
-    evicted = max(out, m.dirty_share * min(cold, m.l2_bytes / _L2_SHARE))
+    evicted = max(out, m.dirty_share * min(cold, m.l2_bytes / L2_SHARE))
     streamed = cold / m.read_bytes_per_s + evicted / m.write_bytes_per_s + turned
     return streamed + hot / m.l2_bytes_per_s
 

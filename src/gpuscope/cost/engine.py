@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import hypot, inf
+from math import hypot
 
 from gpuscope.cost import data_sized
 from gpuscope.cost.attention_plans import TOLD, Plans
-from gpuscope.cost.bandwidth import SECTOR_BYTES
 from gpuscope.cost.host import HostModel
 from gpuscope.cost.identity import Same
 from gpuscope.cost.registry import Constants, Work, model_for
+from gpuscope.cost.residency import residency
 from gpuscope.cost.residual import LEARNED, corrected
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
 from gpuscope.hardware import Calibration, Cluster, Device, Distance, calibration_for
 from gpuscope.program.types import WHOLE_STEP, XLA, Op, ProcessGroup, Program, TensorSpec
-
-_L2_SHARE = 0.75
-"""Share of the L2 that data survives in: the rest is lost to conflicts and to other traffic."""
 
 NO_KERNEL = frozenset(
     {
@@ -116,7 +113,7 @@ def cost_program(
     coster = _Coster(device, constants, settings, strict, cluster, program.groups, program.rank)
     host, plans = HostModel(constants, program), Plans(constants, program)
     same = Same(program.ops)
-    hot = _residency(same, float(device.l2_bytes or 0))
+    hot = residency(same, float(device.l2_bytes or 0))
     ops, computed_s = [], 0.0
     ranks = 1 if cluster is None else min(program.world_size, cluster.devices_per_node)
     for op, sort, warm in zip(program.ops, _sorts(same), hot, strict=True):
@@ -127,63 +124,19 @@ def cost_program(
         if more_s := plans.cost_s(op, kernels) + worked_s:
             own = replace(own, before_s=own.before_s + more_s)
         ops.append(CostedOp(op, kernels, own))
-    assumptions = list(program.assumptions)
-    if coster.unmodelled:
-        names = ", ".join(sorted(coster.unmodelled))
-        assumptions.append(
-            Text(
-                "Operators without a kernel model, taken as bandwidth-bound: {names}.", names=names
-            )
-        )
-        users = [n for n in sorted(coster.unmodelled) if n.partition("::")[0] not in _OF_PYTORCH]
-        if users:
-            assumptions.append(
-                Text(
-                    "What an operator of your own costs can be said in a line: "
-                    'gs.kernel_model("{name}", flops=..., bytes=...).',
-                    name=users[0],
-                )
-            )
-    if coster.learned:
-        assumptions.append(LEARNED)
-    if plans.made:
-        assumptions.append(TOLD)
     late_s = data_sized.late_s(program, device)
-    if late_s:
-        assumptions.append(data_sized.TOLD)
-    device_spread = SYSTEMATIC_SPREAD if constants.calibrated else SYSTEMATIC_SPREAD_CARRIED
-    if constants.known("device.scale"):
-        device_spread = constants.spread("device.scale")
-    if host.compiled.active:
-        device_spread = hypot(device_spread, COMPILED_SPREAD)
-    if program.engine == XLA:
-        from gpuscope.cost.host_xla import SPREAD
-
-        device_spread = hypot(device_spread, SPREAD)
-    elif program.engine:
-        from gpuscope.program.onnx.engines import engine_named
-
-        device_spread = hypot(device_spread, engine_named(program.engine).spread)
-    faster, slower = constants.sides("host.scale")
+    assumptions = _assumptions(program, coster, plans, late_s)
     host_s = sum(each.host_s * each.op.repeat for each in ops)
-    if late_s:
-        slower += late_s / host_s
-    if computed_s:
-        from gpuscope.cost.host_arithmetic import FASTER, SLOWER
-
-        share = computed_s / host_s
-        slower, faster = (
-            own * (1 - share) + other * share for own, other in ((slower, SLOWER), (faster, FASTER))
-        )
-        if share > _TOLD_SHARE:
-            assumptions.append(HOST_COMPUTES)
+    faster, slower = _host_sides(constants, host_s, late_s, computed_s)
+    if host_s and computed_s / host_s > _TOLD_SHARE:
+        assumptions.append(HOST_COMPUTES)
     return CostedProgram(
         program=program,
         device_id=device.id,
         ops=tuple(ops),
         host_spread=slower,
         host_faster=faster,
-        device_spread=device_spread,
+        device_spread=_device_spread(constants, host, program),
         common_spread=PRIOR_SPREAD
         if constants.calibration.evidence == "prior"
         else COMMON_SPREAD.get(constants.calibration.distance, 0.0),
@@ -194,6 +147,70 @@ def cost_program(
         assumptions=tuple(assumptions),
         apart=coster.apart,
     )
+
+
+def _assumptions(program: Program, coster: _Coster, plans: Plans, late_s: float) -> list[str]:
+    """The program's own, and what costing it assumed."""
+    said = list(program.assumptions)
+    if coster.unmodelled:
+        names = ", ".join(sorted(coster.unmodelled))
+        said.append(
+            Text(
+                "Operators without a kernel model, taken as bandwidth-bound: {names}.", names=names
+            )
+        )
+        users = [n for n in sorted(coster.unmodelled) if n.partition("::")[0] not in _OF_PYTORCH]
+        if users:
+            said.append(
+                Text(
+                    "What an operator of your own costs can be said in a line: "
+                    'gs.kernel_model("{name}", flops=..., bytes=...).',
+                    name=users[0],
+                )
+            )
+    told = {LEARNED: coster.learned, TOLD: plans.made, data_sized.TOLD: late_s}
+    return [*said, *(text for text, holds in told.items() if holds)]
+
+
+def _device_spread(constants: Constants, host: HostModel, program: Program) -> float:
+    """Relative 80 % half-width of what a kind of kernels errs by together."""
+    spread = SYSTEMATIC_SPREAD if constants.calibrated else SYSTEMATIC_SPREAD_CARRIED
+    if constants.known("device.scale"):
+        spread = constants.spread("device.scale")
+    if host.compiled.active:
+        spread = hypot(spread, COMPILED_SPREAD)
+    if program.engine == XLA:
+        from gpuscope.cost.host_xla import SPREAD
+
+        return hypot(spread, SPREAD)
+    if program.engine:
+        from gpuscope.program.onnx.engines import engine_named
+
+        return hypot(spread, engine_named(program.engine).spread)
+    return spread
+
+
+def _host_sides(
+    constants: Constants, host_s: float, late_s: float, computed_s: float
+) -> tuple[float, float]:
+    """How much less and more the host may take, relative.
+
+    Args:
+        host_s: what it takes in all.
+        late_s: more, where results' sizes depend on data.
+        computed_s: of it arithmetic on CPU tensors.
+    """
+    faster, slower = constants.sides("host.scale")
+    if late_s:
+        slower += late_s / host_s
+    if computed_s:
+        from gpuscope.cost.host_arithmetic import FASTER, SLOWER
+
+        share = computed_s / host_s
+        slower, faster = (
+            own * (1 - share) + other * share for own, other in ((slower, SLOWER), (faster, FASTER))
+        )
+    return faster, slower
 
 
 def _computed_s(op: Op, ranks: int) -> float:
@@ -292,7 +309,7 @@ class _Coster:
 def _sorts(ops: Same[tuple[Op, ...]]) -> tuple[int, ...]:
     """Number each operator so that equal ones, whatever the device, have one; -1: no kernels.
 
-    Kept, as `_residency` is, since curves cost one program on many devices.
+    Kept, as `residency` is, since curves cost one program on many devices.
     """
     numbers: dict[object, int] = {}
     return tuple(
@@ -342,64 +359,3 @@ def _same_memory(op: Op) -> tuple[int, ...]:
 
 def _signature(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
     return tuple(_one(spec) for spec in specs)
-
-
-_PICKED = frozenset({"aten::embedding", "aten::index_select", "aten::gather"})
-_PICKED_LOSS = "aten::nll_loss_forward"
-
-
-def _picked_bytes(op: Op) -> float:
-    """Bytes that indices pick of an operator's first input; infinite where none do."""
-    if op.name in _PICKED and op.outputs:
-        single = op.name == "aten::gather"
-        return op.outputs[0].numel * (SECTOR_BYTES if single else op.outputs[0].itemsize)
-    if op.name == _PICKED_LOSS and len(op.inputs) > 1:
-        return float(op.inputs[1].numel * SECTOR_BYTES)
-    return inf
-
-
-@lru_cache(maxsize=4)
-def _residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, ...], ...]:
-    """Per operator and input, whether the input is likely still in L2.
-
-    Least-recently-used by bytes: an input is hot if all bytes touched since its last use,
-    itself included, fit in the usable share of the cache.
-    """
-    usable = l2_bytes * _L2_SHARE
-    if not usable:
-        return tuple((False,) * len(op.inputs) for op in ops.value)
-    clock = 0.0
-    last: dict[int | tuple[int, ...], float] = {}
-    out = []
-    known: dict[object, int] = {}
-
-    def bytes_of(spec: TensorSpec) -> int:
-        alike = spec.shape, spec.stride, spec.dtype
-        found = known.get(alike)
-        if found is None:
-            found = known[alike] = spec.touched_bytes
-        return found
-
-    for op in ops.value:
-        if op.view:
-            out.append((False,) * len(op.inputs))
-            continue
-        flags = []
-        for spec in op.inputs:
-            before = last.get(spec.storage)
-            flags.append(before is not None and clock - before + bytes_of(spec) <= usable)
-        touched: dict[int | tuple[int, ...], float]
-        touched = {s.storage: bytes_of(s) for s in (*op.inputs, *op.outputs)}
-        picked = _picked_bytes(op)
-        if op.inputs and picked < op.inputs[0].touched_bytes:
-            # The table itself is not in the cache, but what these indices pick of it is.
-            del touched[op.inputs[0].storage]
-            key = tuple(t.storage for t in op.inputs)
-            before = last.get(key)
-            flags[0] |= before is not None and clock - before + picked <= usable
-            touched[key] = picked
-        clock += sum(touched.values())
-        for storage in touched:
-            last[storage] = clock
-        out.append(tuple(flags))
-    return tuple(out)

@@ -10,15 +10,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuscope.cost.bandwidth import L2_SHARE
 from gpuscope.cost.gemm_choice import GemmKernels, gemm_kernels_of, has_both, is_hopper
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.tiles import Tile, Unit, tiles_for
 from gpuscope.hardware import Device, rate_name
 
 Numbers: TypeAlias = NDArray[np.float64]
-
-_L2_SHARE = 0.75
-"""Share of the L2 that a working set survives in."""
 
 _DATASHEET_L2_RATIO = 22.0
 """On-chip over memory bandwidth of devices that are no multiprocessors behind an L2: a TPU's
@@ -251,7 +249,7 @@ def _machine(
     return Machine(
         l2_bytes_per_s=l2,
         memory_bytes_per_s=bandwidth * get("bandwidth_efficiency"),
-        l2_bytes=_cache_bytes(device) * _L2_SHARE,
+        l2_bytes=_cache_bytes(device) * L2_SHARE,
         units=units,
         floor_s=get("floor_s"),
         step_bytes=step_bytes,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuscope.cost.engine import _L2_SHARE, _Coster, _launch_latency_s, _launches, _sort
+from gpuscope.cost.bandwidth import L2_SHARE
+from gpuscope.cost.engine import _Coster, _launch_latency_s, _launches, _sort
 from gpuscope.cost.host import HostModel
 from gpuscope.cost.host_arithmetic import arithmetic_s
 from gpuscope.cost.registry import Constants
@@ -44,7 +45,7 @@ def prices_on(cluster: Cluster, calibration: Calibration) -> Prices:
 def _pricing(cluster: Cluster, constants: Constants, host: HostModel) -> Callable[[Op], Price]:
     device = cluster.device
     coster = _Coster(device, constants, (), False, cluster)
-    usable = float(device.l2_bytes or 0) * _L2_SHARE
+    usable = float(device.l2_bytes or 0) * L2_SHARE
     numbers: dict[object, int] = {}
     last: dict[int, float] = {}
     clock = 0.0
