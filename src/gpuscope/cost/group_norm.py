@@ -1,4 +1,9 @@
-"""Group norm, forward and backward: moments of each group, then elementwise passes."""
+"""Group norm, forward and backward: moments of each group, then elementwise passes.
+
+Of rows without pixels (an LSTM's heads, say) ATen has kernels of its own
+(aten/src/ATen/native/cuda/group_norm_kernel.cu, `GroupNorm1dForward`, `GroupNorm1dBackward`): no
+factors of each channel, and the gradient's sums are a block for each group of a row.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,10 @@ from gpuscope.cost.types import Kernel
 _WHOLE_BLOCK = 512
 """Values from which a block of group norm's sums has so many threads; else it is one warp
 (`kCUDABlockReduceNumThreads`, group_norm_kernel.cu)."""
+
+_FEW_ROWS = 128
+"""Batches up to which a thread walks all rows of a channel of the weight's gradient; above, 16
+rows of threads share them, two rows each at a turn (`GammaBetaBackwardCUDAKernel2`)."""
 
 
 @kernel_model("aten::native_group_norm", "aten::group_norm")
@@ -43,7 +52,7 @@ def group_norm(work: Work) -> tuple[Kernel, ...]:
             0.0,
             block=_WHOLE_BLOCK if values >= _WHOLE_BLOCK else 32,
         ),
-        small_kernel(work, "group_norm_factors"),
+        *(small_kernel(work, "group_norm_factors"),) * (pixels > 1),
         kernel(
             work,
             Launch(
@@ -72,17 +81,19 @@ def group_norm_backward(work: Work) -> tuple[Kernel, ...]:
     get = work.constants.value
     batch, channels, pixels = shape_of(spec)
     read = reads(work, (0, 1))
+    alone = pixels == 1
+    values = channels // max(_groups(work, channels), 1) if alone else pixels
     sums = channel_walk(
         work,
         "group_norm_sums",
         "group_sums",
-        float(pixels),
-        batch * channels,
-        4 if pixels >= _WHOLE_BLOCK else 32,
+        float(values),
+        batch * (channels // values if alone else channels),
+        4 if values >= _WHOLE_BLOCK else 32,
         read.cold,
         read.hot,
         0.0,
-        block=_WHOLE_BLOCK if pixels >= _WHOLE_BLOCK else 32,
+        block=_WHOLE_BLOCK if values >= _WHOLE_BLOCK else 32,
     )
     apply = kernel(
         work,
@@ -99,21 +110,31 @@ def group_norm_backward(work: Work) -> tuple[Kernel, ...]:
             family="normalization.batch",
         ),
     )
-    weight = kernel(
+    weight = _weight(work, batch, channels, read.total if alone else float(batch * channels * 8))
+    small = (small_kernel(work, "group_norm_factors"),) * (0 if alone else 2)
+    return *made_contiguous(work, 0, 1), sums, *small, apply, weight
+
+
+def _weight(work: Work, batch: int, channels: int, read_bytes: float) -> Kernel:
+    """Gradients of weight and bias, summed over the batch."""
+    get = work.constants.value
+    if batch <= _FEW_ROWS:
+        cut, chain_s = (256, 256), batch * get("normalization.group.weight_step_s")
+    else:
+        cut, chain_s = (32, 512), ceil(batch / 32) * get("normalization.group.weight_turn_s")
+    return kernel(
         work,
         Launch(
             "group_norm_grad_weight",
             "normalization",
-            float(batch * channels * 8),
+            read_bytes,
             0.0,
             float(channels * 8),
-            grid=max(1, ceil(channels / 256)),
-            block=256,
-            chain_s=batch * get("normalization.group.weight_step_s"),
+            grid=max(1, ceil(channels / cut[0])),
+            block=cut[1],
+            chain_s=chain_s,
         ),
     )
-    small = small_kernel(work, "group_norm_factors")
-    return *made_contiguous(work, 0, 1), sums, small, small, apply, weight
 
 
 def _groups(work: Work, channels: int) -> int:
