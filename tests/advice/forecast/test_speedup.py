@@ -13,8 +13,15 @@ import gpuscope as gs
 from gpuscope.advice.forecast import speedup as gain
 from gpuscope.advice.forecast.speedup import Costs, _Share, costs_of, speedup_interval
 from gpuscope.cost.engine import SYSTEMATIC_SPREAD
+from gpuscope.cost import kind_spread
 from gpuscope.cost.kind_spread import kind_spreads
 from gpuscope.hardware import calibration_for
+
+
+@pytest.fixture(autouse=True)
+def no_kind_of_its_own(monkeypatch):
+    """What programs showed of kinds is set aside: errors here are by hand."""
+    monkeypatch.setattr(kind_spread, "kind_spreads", dict)
 
 
 def _costs(step_s, kernels, *, follows=1.0, spread=0.0, common=0.0, host=(1.0, 1.0)):
@@ -109,7 +116,8 @@ def test_what_a_kind_shares_is_never_less_than_its_whole_share_says():
     assert log(high / point) == pytest.approx(hypot(0.1, 0.1))
 
 
-def test_kinds_that_recorded_steps_show_to_err_more_are_less_sure():
+def test_kinds_that_recorded_steps_show_to_err_more_are_less_sure(monkeypatch):
+    monkeypatch.setattr(kind_spread, "kind_spreads", kind_spreads)
     none = _of_calls(1.0, {("x", "forward"): 1.0}, 0.0, kind="")
     for kind, spread in kind_spreads().items():
         before = _of_calls(2.0, {("y", "forward"): 1.0}, SYSTEMATIC_SPREAD, kind=kind)
