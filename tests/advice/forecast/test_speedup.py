@@ -12,8 +12,8 @@ from tiny_changes import build
 import gpuscope as gs
 from gpuscope.advice.forecast import speedup as gain
 from gpuscope.advice.forecast.speedup import Costs, _Share, costs_of, speedup_interval
-from gpuscope.cost.engine import SYSTEMATIC_SPREAD
 from gpuscope.cost import kind_spread
+from gpuscope.cost.engine import SYSTEMATIC_SPREAD
 from gpuscope.cost.kind_spread import kind_spreads
 from gpuscope.hardware import calibration_for
 
