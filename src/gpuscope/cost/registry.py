@@ -195,6 +195,11 @@ class Work:
         return self.device.compute_units or 1
 
     @property
+    def clock_hz(self) -> float:
+        """Clock of the multiprocessors; 1.5 GHz where the catalogue does not know."""
+        return self.device.clock_hz or 1.5e9
+
+    @property
     def l2_bytes(self) -> float:
         """Size of the last cache level shared by all multiprocessors; 0 if unknown."""
         return float(self.device.l2_bytes or 0)

@@ -38,9 +38,6 @@ _SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgra
 _FLOPS_A_CLOCK = 256.0
 """Of a multiprocessor whose clocks the constants count: 128 lanes of a multiply-add."""
 
-_CLOCK_HZ = 1.5e9
-"""Where a device states none."""
-
 _TILED_CHANNELS = 32
 _TILED_WIDTH = 7
 _MANY_CHANNELS, _WIDE_CHANNELS, _WIDE = 512, 256, 28
@@ -125,7 +122,7 @@ def _parts(
     """Floor, the rest of the duration, and its arithmetic alone."""
     device = work.device
     lanes, _ = rate_and_unit(device, "float32")
-    clock_s = 1.0 / (device.clock_hz or _CLOCK_HZ)
+    clock_s = 1.0 / work.clock_hz
     cycle_s = _FLOPS_A_CLOCK / lanes
     moved = float(first.nbytes + second.nbytes + out.nbytes)
     near = bool(work.hot) and work.hot[0] and moved < work.l2_bytes / 2

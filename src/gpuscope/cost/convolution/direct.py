@@ -23,9 +23,6 @@ from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
-_CLOCK_HZ = 1.5e9
-"""Where a device states none."""
-
 _WEIGHTS = 8
 """Weights of a block, a warp each."""
 
@@ -124,7 +121,7 @@ def direct_gradient_s(
     )
     weights = shape.channels_out * shape.channels_in // shape.groups * shape.taps
     positions = shape.images * shape.positions_out
-    clock_s = 1.0 / (work.device.clock_hz or _CLOCK_HZ)
+    clock_s = 1.0 / work.clock_hz
     took = direct_weight_s(form, positions, weights, reads, read_lines, work.units, clock_s)
     return form.floor_s, took
 

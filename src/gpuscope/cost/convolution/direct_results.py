@@ -30,9 +30,6 @@ _BLOCK, _WARPS = 1024, 32
 _RESIDENT = 2
 """Blocks of 1,024 threads on a multiprocessor."""
 
-_CLOCK_HZ = 1.5e9
-"""Where a device states none."""
-
 _SHARP = 4.0
 """Power of the norm that joins throughput and waiting."""
 
@@ -112,7 +109,7 @@ def direct_result_total_s(
         get("convolution.direct.bank_cycles") * meeting(summed, itemsize, shape.channels_last),
         get("convolution.direct.line_cycles") * lines(summed, itemsize, shape.channels_last),
     )
-    clock_s = 1.0 / (work.device.clock_hz or _CLOCK_HZ)
+    clock_s = 1.0 / work.clock_hz
     took = direct_result_s(
         form,
         shape.images * positions * made,

@@ -21,8 +21,6 @@ from gpuscope.program.types import TensorSpec
 
 _TILE = 32
 _DEEP = 8
-_CLOCK_HZ = 1.5e9
-"""Where a device states none."""
 
 
 def lanes_s(work: Work, rows: int, columns: int, depth: int) -> float:
@@ -36,7 +34,7 @@ def lanes_s(work: Work, rows: int, columns: int, depth: int) -> float:
     tiles = ceil(rows / _TILE) * ceil(columns / _TILE)
     wait, step = (get(f"convolution.lanes.{n}_cycles") for n in ("wait", "step"))
     cycles = ceil(depth / _DEEP) * (wait + step * tiles / work.units)
-    return get("convolution.lanes.floor_s") + cycles / (work.device.clock_hz or _CLOCK_HZ)
+    return get("convolution.lanes.floor_s") + cycles / work.clock_hz
 
 
 def lanes(

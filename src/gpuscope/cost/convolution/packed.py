@@ -89,7 +89,7 @@ def packed_s(work: Work, shape: ConvShape, which: Pass, dtype: str) -> float:
         step_s *= get("convolution.packed.wide")  # larger tiles, which read less for each product
     elif each == _EIGHT and dtype != "tf32" and which != "weight_gradient":
         step_s *= get("convolution.packed.eight")
-    chain_s = chain / (work.device.clock_hz or 1.5e9)
+    chain_s = chain / work.clock_hz
     if which == "weight_gradient":
         if dtype != "tf32" and each == NARROWEST:
             step_s /= get("convolution.packed.narrow")
