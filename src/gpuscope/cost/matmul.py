@@ -123,17 +123,22 @@ def gemm_kernels(
     )
     if found.split == 1:
         return (*_tile_counter(work, found), main)
-    machine = machine.of(tile)
-    seconds = reduction_s(problem, machine, found.split)
-    partial = 4.0 * problem.m * problem.n * problem.batch * found.split
-    reduction = replace(
+    return main, _added_slices(main, problem, machine.of(tile), found.split, spread)
+
+
+def _added_slices(
+    main: Kernel, problem: Problem, machine: Machine, split: int, spread: float
+) -> Kernel:
+    """The kernel after `main` that adds up the slices of K."""
+    seconds = reduction_s(problem, machine, split)
+    return replace(
         main,
         name="split_k_reduce",
         duration_s=seconds,
         low_s=seconds / (1 + spread),
         high_s=seconds * (1 + spread),
         flops=0.0,
-        read_bytes=partial,
+        read_bytes=4.0 * problem.m * problem.n * problem.batch * split,
         written_bytes=problem.c_bytes,
         least_bytes=0.0,
         grid=max(1, problem.m * problem.n * problem.batch // 1024),
@@ -146,7 +151,6 @@ def gemm_kernels(
         memory_s=seconds - machine.reduce_s,
         note=Text("adds up the slices of K"),
     )
-    return (main, reduction)
 
 
 def gemm_kernel(

@@ -43,68 +43,71 @@ def _scan(work: Work, spec: TensorSpec, read: Reads) -> tuple[Kernel, ...]:
     at = int(dim) % rank if rank and isinstance(dim, int) else 0
     length = spec.shape[at] if rank else 1
     rows = max(1, spec.numel // max(length, 1))
-    get = work.constants.value
-    m = machine(work)
-    if rows == 1:
-        init = kernel(work, Launch("scan_init", "reduction", grid=1, dtype=spec.dtype))
-        body = Launch(
-            "scan_decoupled_lookback",
-            "reduction",
-            read.cold,
-            read.hot,
-            written(work),
-            items=spec.numel,
-            cycles=get("reduction.scan.cycles"),
-            grid=max(1, ceil(spec.numel / 1920)),
-            chain_s=0.0,
-            floor_s=get("reduction.scan.lookback_s"),
-            dtype=spec.dtype,
-            family="reduction.scan",
-        )
-        return init, kernel(work, body)
-    if spec.stride[at] != 1:
-        # A thread a column: all columns of one outer slice share blocks.
-        columns = max(1, prod(spec.shape[at + 1 :]))
-        block = min(512, columns)
-        blocks = rows // columns * ceil(columns / block)
-        body = Launch(
-            "scan_outer_dim",
-            "reduction",
-            read.cold,
-            read.hot,
-            written(work),
-            items=spec.numel,
-            cycles=0.5,
-            grid=max(1, blocks),
-            block=block,
-            loads=length * get("reduction.scan.outer_load"),
-            dtype=spec.dtype,
-            family="reduction.scan",
-        )
-        return (kernel(work, body),)
-    across = scan_threads(rows, length)
-    depth = log2(across)
-    per_block = max(1, 512 // across)
-    passes = ceil(length / (2 * across))
-    body = Launch(
-        "scan_innermost_dim",
+    moved = Launch(
+        "",
         "reduction",
         read.cold,
         read.hot,
         written(work),
+        dtype=spec.dtype,
+        family="reduction.scan",
+    )
+    if rows == 1:
+        init = kernel(work, Launch("scan_init", "reduction", grid=1, dtype=spec.dtype))
+        return init, kernel(work, _single(work, moved, spec.numel))
+    if spec.stride[at] != 1:
+        columns = max(1, prod(spec.shape[at + 1 :]))
+        return (kernel(work, _columns(work, moved, length, rows, columns)),)
+    return (kernel(work, _rows(work, moved, length, rows)),)
+
+
+def _single(work: Work, moved: Launch, values: int) -> Launch:
+    """One row: CUB's decoupled look-back."""
+    get = work.constants.value
+    return replace(
+        moved,
+        name="scan_decoupled_lookback",
+        items=values,
+        cycles=get("reduction.scan.cycles"),
+        grid=max(1, ceil(values / 1920)),
+        chain_s=0.0,
+        floor_s=get("reduction.scan.lookback_s"),
+    )
+
+
+def _columns(work: Work, moved: Launch, length: int, rows: int, columns: int) -> Launch:
+    """A thread a column: all columns of one outer slice share blocks."""
+    block = min(512, columns)
+    return replace(
+        moved,
+        name="scan_outer_dim",
+        items=rows * length,
+        cycles=0.5,
+        grid=max(1, rows // columns * ceil(columns / block)),
+        block=block,
+        loads=length * work.constants.value("reduction.scan.outer_load"),
+    )
+
+
+def _rows(work: Work, moved: Launch, length: int, rows: int) -> Launch:
+    """Threads for each row, 2 x threads values at a time."""
+    get = work.constants.value
+    across = scan_threads(rows, length)
+    depth = log2(across)
+    passes = ceil(length / (2 * across))
+    return replace(
+        moved,
+        name="scan_innermost_dim",
         items=float(rows * passes * 2 * across),
         cycles=get("reduction.scan.tree_cycles") * (8 + depth),
-        grid=max(1, ceil(rows / per_block)),
+        grid=max(1, ceil(rows / max(1, 512 // across))),
         block=512,
-        resident=max(1, (m.threads_per_unit or 2048) // 512),
+        resident=max(1, (machine(work).threads_per_unit or 2048) // 512),
         # Each pass loads, then sums up and down a tree as deep as the row has threads.
         loads=passes,
         chain_s=get("reduction.scan.base_s")
         + passes * (get("reduction.scan.step_s") + depth * get("reduction.scan.depth_s")),
-        dtype=spec.dtype,
-        family="reduction.scan",
     )
-    return (kernel(work, body),)
 
 
 def scan_threads(rows: int, length: int) -> int:
