@@ -36,6 +36,7 @@ from gpuscope.cost.convolution.product import (
     plain_product,
 )
 from gpuscope.cost.convolution.shape import ConvShape, Pass, conv_shape
+from gpuscope.cost.convolution.wgrad_tiles import adds_tiles, tiles_gradient
 from gpuscope.cost.gemm import plan, rate_and_unit
 from gpuscope.cost.gemm import reduction_s as _reduction_s
 from gpuscope.cost.matmul import Operand, compute_dtype, operand
@@ -105,11 +106,13 @@ def _pass(
     if shape.depthwise:
         return _channel_by_channel(work, shape, which, first, second, out)
     dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
+    specs = first.spec, second.spec, out
+    if which == "weight_gradient" and adds_tiles(work, shape, dtype, first.spec):
+        return tiles_gradient(work, shape, specs)
     if one_by_one(work, shape, which, dtype):
         kernels = _each_group(work, shape, which, first, second, out)
     else:
         kernels = _as_product(work, shape, which, first, second, out)
-    specs = first.spec, second.spec, out
     if which != "weight_gradient" and may_be_direct(work, shape, which, dtype):
         inside = taps_inside(work.op, shape, which)
         return min(kernels, [direct_result(work, shape, which, inside, specs)], key=_total_s)
