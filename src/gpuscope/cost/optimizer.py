@@ -116,13 +116,8 @@ def _list_kernels(
     limits = _TENSORS_WITH_SCALARS if scalars else _TENSORS
     most = limits[min(depth, len(limits)) - 1]
     get = work.constants.value
-    # Tensors that are no whole number of four elements (`kILP`) are walked element by element.
-    odd = [t.numel for t in device if t.numel % 4]
-    slowest = max(odd, default=0) >= min(max(t.numel for t in device), _CHUNK)
-    load = get("optimizer.load") * steps * (get("optimizer.odd") if slowest else 1.0)
-    cycles *= 1.0 + (get("optimizer.odd_cycles") - 1.0) * sum(odd) / max(
-        sum(t.numel for t in device), 1
-    )
+    slower, longer = _element_by_element(work, device)
+    load, cycles = get("optimizer.load") * steps * slower, cycles * longer
     hot = _hot_share(work)
     slow = get("optimizer.step_s") if step_s is None else step_s
     kernels = []
@@ -151,6 +146,16 @@ def _list_kernels(
             )
         kernels.append(made[launch])
     return tuple(kernels)
+
+
+def _element_by_element(work: Work, lists: Sequence[TensorSpec]) -> tuple[float, float]:
+    """Factors on loads and on arithmetic: tensors that are no whole number of four elements
+    (`kILP`) are walked element by element."""
+    get = work.constants.value
+    odd = [t.numel for t in lists if t.numel % 4]
+    slowest = max(odd, default=0) >= min(max(t.numel for t in lists), _CHUNK)
+    share = (get("optimizer.odd_cycles") - 1.0) * sum(odd) / max(sum(t.numel for t in lists), 1)
+    return get("optimizer.odd") if slowest else 1.0, 1.0 + share
 
 
 def _hot_share(work: Work) -> float:
