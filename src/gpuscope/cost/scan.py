@@ -21,15 +21,17 @@ from gpuscope.program.types import TensorSpec
     "aten::logcumsumexp",
 )
 def scan(work: Work) -> tuple[Kernel, ...]:
-    """Running totals along one dimension (ATen/native/cuda/ScanUtils.cuh).
+    """Running totals along one dimension (ATen/native/cuda/ScanUtils.cuh, `scan_dim`).
 
-    A single row takes CUB's decoupled look-back; rows along the dense dimension are scanned by a
-    row of threads each, 2 x threads values at a time.
+    A single row takes CUB's decoupled look-back; rows along the last dimension are scanned by a
+    row of threads each, 2 x threads values at a time. Values of another type, or that do not lie
+    row by row (`expect_contiguous`), are copied first.
     """
     if not work.outputs or not work.outputs[0].numel:
         return ()
     given = work.op.inputs[0]
-    if given.device == "device" and given.dtype != work.outputs[0].dtype:
+    cast = given.dtype != work.outputs[0].dtype
+    if given.device == "device" and (cast or not given.is_contiguous):
         spec = replace(work.outputs[0], storage=-1)
         copy = copy_kernel(work, given, spec, is_hot(work, 0))
         hot = spec.nbytes * 2 <= machine(work).l2_bytes
@@ -55,7 +57,7 @@ def _scan(work: Work, spec: TensorSpec, read: Reads) -> tuple[Kernel, ...]:
     if rows == 1:
         init = kernel(work, Launch("scan_init", "reduction", grid=1, dtype=spec.dtype))
         return init, kernel(work, _single(work, moved, spec.numel))
-    if spec.stride[at] != 1:
+    if at != rank - 1:
         columns = max(1, prod(spec.shape[at + 1 :]))
         return (kernel(work, _columns(work, moved, length, rows, columns)),)
     return (kernel(work, _rows(work, moved, length, rows)),)
