@@ -182,7 +182,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         subclasses,
         triton_kernels,
     )
-    from gpuscope.program.capture.fakes import answer_device_queries, fake_mode
+    from gpuscope.program.capture.fakes import answer_device_queries, fake_mode, views_as_run
     from gpuscope.program.capture.patches import alone, in_threads, join, patches, quiet
     from gpuscope.program.capture.process_state import preserve
     from gpuscope.program.capture.recorder import Recorder
@@ -200,6 +200,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         named_kernels.register(library)
         composites.register(library)
         answer_device_queries(patch, recorder.host_values.alias)
+        views_as_run(patch)
         cuda.install(
             patch,
             recorder.sync,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+import torch._subclasses.fake_impls as fake_impls
 import torch._subclasses.fake_tensor as fake_tensor_module
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -180,6 +181,38 @@ def answer_device_queries(patch: Patches, alias: Callable[[Any, Any], None]) -> 
     patch.set(FakeTensor, "is_cpu", property(lambda self: self.fake_device.type == "cpu"))
     patch.set(FakeTensor, "data", property(get_data, set_data))
     patch.set(FakeTensor, "get_device", get_device)
+
+
+_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+
+
+def views_as_run(patch: Patches) -> None:
+    """Give views the strides of a real run, also along dimensions of one, until undone.
+
+    Newer torch has a rule of its own for fakes' views, in Python, whose strides differ along
+    dimensions of one (torch/_subclasses/fake_impls.py); `matmul` looks at these when it chooses
+    between one product and a batch (`should_fold` in ATen/native/LinearAlgebra.cpp).
+    """
+    rules: Any = fake_impls.op_implementations_dict
+    for op in _VIEWS:
+        if op in rules:
+            patch.set_item(rules, op, by_thread(_view_by(rules[op]), rules[op]))
+
+
+def _view_by(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """C++'s own view of the tensor without memory; what C++ refuses, as torch's rule for fakes."""
+
+    def view(mode: FakeTensorMode, func: Any, a: Any, *shape: Any, **options: Any) -> Any:
+        if options or a.layout is not torch.strided:
+            return rule(mode, func, a, *shape, **options)
+        try:
+            with fake_tensor_module.in_kernel_invocation_manager(mode):
+                made = func(a, *shape)
+        except RuntimeError:
+            return rule(mode, func, a, *shape)
+        return FakeTensor(mode, made, a.fake_device)
+
+    return view
 
 
 WRAPPED_ON = "_gpuscope_device"
