@@ -34,10 +34,11 @@ _OPERANDS = {
 """Where the two matrices stand among an operator's inputs."""
 
 _PADS = (8, 16, 64, 128, 256)
+
 """Multiples that people pad to."""
 
 _LEAST_GAIN = 0.02
-"""Padding that saves less is not worth a word."""
+"""Padding that saves less is not worth a word, nor is padding by more."""
 
 _ROOM = 0.12
 """Share of the chart's width that the name of a mark takes."""
@@ -134,7 +135,7 @@ class _Better:
 
 
 def _better(shaped: Shaped, dim: str) -> _Better | None:
-    """The padded size of one dimension that takes least; None where padding gains nothing."""
+    """The smallest padded size that takes next to the least; None where padding gains nothing."""
     size = shaped.sizes[dim]
     now_s = shaped.asked.price(shaped.sizes).duration_s
     padded = {-(-size // step) * step for step in _PADS} - {size}
@@ -143,7 +144,8 @@ def _better(shaped: Shaped, dim: str) -> _Better | None:
     }
     if not prices:
         return None
-    best = min(prices, key=lambda each: prices[each])
+    least_s = min(prices.values())
+    best = min(each for each, price_s in prices.items() if price_s <= (1 + _LEAST_GAIN) * least_s)
     found = _Better(dim, best, now_s, prices[best])
     return found if found.gain > _LEAST_GAIN else None
 
