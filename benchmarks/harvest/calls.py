@@ -334,6 +334,8 @@ def _drawn(value: dict[str, Plain], bound: int) -> Any:
     dtype, shape = getattr(torch, value["dtype"]), value["shape"]
     strides, behind = value["stride"], value.get("behind", 0)
     device = "cpu" if value.get("host") else "cuda"
+    if "places" in value:
+        return _places(value["places"], shape, dtype, device)
     empty = not math.prod(shape)
     span = 0 if empty else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize > 1):
@@ -345,3 +347,17 @@ def _drawn(value: dict[str, Plain], bound: int) -> Any:
     else:
         flat = torch.randint(0, max(bound, 1), (span + behind,), device=device, dtype=dtype)
     return flat.as_strided(shape, strides, behind)
+
+
+def _places(how: str, shape: list[int], dtype: Any, device: str) -> Any:
+    """Of `grid_sample`, in [-1, 1], dense: "anywhere", or "evenly" in the picture's own order.
+
+    Normal ones, without `places`, lie outside by half.
+    """
+    import torch
+
+    if how == "anywhere":
+        return (torch.rand(shape, device=device) * 2 - 1).to(dtype)
+    lines = [torch.linspace(-1, 1, n, device=device) for n in shape[1:-1]]
+    mesh = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
+    return mesh.to(dtype).expand(shape).contiguous()

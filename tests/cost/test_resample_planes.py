@@ -59,19 +59,3 @@ def test_swaps_meet_the_more_the_more_is_enlarged() -> None:
 
     assert taken(8, "float16") > 8 * taken(2, "float16")
     assert taken(4, "float16") > 5 * taken(4, "float32")
-
-
-@pytest.mark.parametrize(
-    ("shape", "side", "us"),
-    [((2, 105, 83, 83), 52, 24.7), ((3, 97, 35, 35), 13, 21.0), ((7, 66, 64, 64), 24, 16.4)],
-)
-def test_places_of_a_grid_go_through_the_channels(
-    shape: tuple[int, ...], side: int, us: float
-) -> None:
-    """Recorded on an H200; the gradient takes two to four times as long."""
-    x, grid = dense(*shape), dense(shape[0], side, side, 2)
-    out = dense(*shape[:2], side, side)
-    (made,) = run("grid_sampler_2d", (x, grid), (out,), hot=True)
-    assert made.duration_s == pytest.approx(us * 1e-6, rel=0.2)
-    back = run("grid_sampler_2d_backward", (out, x, grid), (x, grid), hot=True)
-    assert 1.8 < back[-1].duration_s / made.duration_s < 5

@@ -11,9 +11,10 @@ from math import ceil, inf, prod
 
 from gpuscope.cost.bandwidth import SECTOR_BYTES, Launch, Machine, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel, made_contiguous
+from gpuscope.cost.grid_sample import grid_sample
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.resample_gradient import bilinear_backward, nearest_backward
-from gpuscope.cost.resample_planes import WAYS, by_planes, grid_sample
+from gpuscope.cost.resample_planes import WAYS, by_planes
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
@@ -82,7 +83,7 @@ def interpolate(work: Work) -> tuple[Kernel, ...]:
         return (copy_kernel(work, work.op.inputs[0], out),)
     if name == "upsample_bilinear2d" and not out.is_channels_last:
         return (_bilinear(work, out),)
-    if name == "grid_sampler_2d":
+    if name in ("grid_sampler_2d", "cudnn_grid_sampler"):
         return grid_sample(work)
     if (way := name.removeprefix("upsample_")) in WAYS:
         return by_planes(work, way)
@@ -153,6 +154,7 @@ def _bilinear(work: Work, out: TensorSpec) -> Kernel:
     "aten::_upsample_bicubic2d_aa_backward",
     "aten::grid_sampler_2d_backward",
     "aten::grid_sampler_3d_backward",
+    "aten::cudnn_grid_sampler_backward",
 )
 def interpolate_backward(work: Work) -> tuple[Kernel, ...]:
     """Nearest gathers the gradients of an input's copies; the others scatter them atomically."""
@@ -162,7 +164,7 @@ def interpolate_backward(work: Work) -> tuple[Kernel, ...]:
     name = work.op.name.rpartition("::")[2].lstrip("_")
     if name == "upsample_bilinear2d_backward":
         return bilinear_backward(work)
-    if name == "grid_sampler_2d_backward":
+    if name in ("grid_sampler_2d_backward", "cudnn_grid_sampler_backward"):
         return grid_sample(work)
     if (way := name.removeprefix("upsample_").removesuffix("_backward")) in WAYS:
         return by_planes(work, way)

@@ -106,39 +106,3 @@ def _added_s(
     met = 2 * of.corners * prod(max(n / max(k, 1), 1.0) for n, k in sizes)
     first = of.corners * get("copy.planes.swap_s")
     return first + met * get("copy.planes.swap_again_s")
-
-
-def grid_sample(work: Work) -> tuple[Kernel, ...]:
-    """Pictures read at given places: a thread a place, which goes through all channels.
-
-    `grid_sampler_2d_kernel` and its gradient (ATen/native/cuda/GridSampler.cu), four neighbours
-    each; the gradient adds to them atomically.
-    """
-    get, read = work.constants.value, reads(work)
-    back = work.op.name.endswith("backward")
-    values = work.op.inputs[0] if back else work.outputs[0]
-    channels = values.shape[1]
-    places = values.numel // max(channels, 1)
-    way = "forward" if not back else "backward" if values.itemsize >= 4 else "backward_half"
-    body = kernel(
-        work,
-        Launch(
-            work.op.name.rpartition("::")[2],
-            "copy",
-            read.cold,
-            read.hot,
-            written(work),
-            items=values.numel,
-            cycles=get(f"copy.grid.{way}_cycles"),
-            grid=max(1, ceil(places / _GRID_THREADS)),
-            block=_GRID_THREADS,
-            chain_s=get("copy.pixel.base_s") + channels * get(f"copy.grid.{way}_s"),
-            loads=0.0,
-            dtype=values.dtype,
-            family="copy.interpolate",
-        ),
-    )
-    return (fill_kernel(work, work.outputs[0]), body) if back else (body,)
-
-
-_GRID_THREADS = 256
