@@ -67,6 +67,7 @@ MODELS = Registry[KernelModel](
         "triton_launch": (TRITON,),
         "state_space": ("gpuscope_networks::",),
         "fourier": ("aten::_fft_",),
+        "grid_sample": (),
         "group_norm": ("aten::native_group_norm", "aten::group_norm"),
         "index_sums": (),
         "own_models": (),
