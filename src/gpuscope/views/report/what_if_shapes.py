@@ -34,7 +34,6 @@ _OPERANDS = {
 """Where the two matrices stand among an operator's inputs."""
 
 _PADS = (8, 16, 64, 128, 256)
-
 """Multiples that people pad to."""
 
 _LEAST_GAIN = 0.02
