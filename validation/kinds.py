@@ -289,7 +289,8 @@ def main() -> int:
     if args.rows:
         print_rows(judged, args.kinds or KINDS, args.most)
     elif not args.dry and not args.kinds:
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        name = args.recording.name.partition(".")[0]
+        (RESULTS.parent / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
 

@@ -359,6 +359,7 @@ def write(results: dict[str, Any], why: dict[str, Row], check: bool = False) -> 
             (doc, "targets", targets_table(got, why, lang, causes=True)),
             (doc, "summary", summaries(rows, lang)),
             (doc, "kinds", kinds_table(kinds, lang)),
+            (doc, "kinds-second", kinds_table(results["kinds_second"], lang)),
             (doc, "harvest", kinds_table(results["harvest"], lang, "held out", "operators")),
             (doc, "model-kernels", model_kernels_table(rows, lang)),
             (doc, "hosts", hosts_table(rows, lang)),

@@ -25,6 +25,7 @@ from targets import TARGETS, met, reached, without_cause  # noqa: E402
 
 RESULTS = HERE / "results" / "h200.json"
 KINDS = HERE / "results" / "held_out.json"
+SECOND = HERE / "results" / "held_out_second.json"
 HARVEST = HERE / "results" / "harvest.json"
 DEVICES = HERE.parent / "benchmarks" / "results" / "leave_one_out.json"
 MOVED = 0.01
@@ -42,9 +43,11 @@ def assembled(rows: list[dict[str, Any]]) -> dict[str, Any]:
     kinds = json.loads(KINDS.read_text()) if KINDS.exists() else {}
     devices = json.loads(DEVICES.read_text()) if DEVICES.exists() else {}
     harvest = json.loads(HARVEST.read_text()) if HARVEST.exists() else {}
+    second = json.loads(SECOND.read_text()) if SECOND.exists() else {}
     return {
         "rows": rows,
         "kinds": kinds,
+        "kinds_second": second,
         "devices": devices,
         "harvest": harvest,
         "reached": reached(rows, kinds, devices),
