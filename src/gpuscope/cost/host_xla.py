@@ -17,15 +17,15 @@ SPREAD = 0.16
 `validation/jax_workloads` were within on an H200 when they were predicted before any was measured.
 What XLA chooses by trial (products' kernels, convolutions' algorithms) is not known here."""
 
-_CALL_S = 134e-6 / 1.55
+_CALL_S = 134e-6 / 1.85
 """A call of a jitted function without arrays."""
 
-_ARRAY_S = 5.3e-6 / 1.55
+_ARRAY_S = 5.3e-6 / 1.85
 """Each argument's check, and each result's array. With `_CALL_S` and `_THUNK_S` fitted to the time
 that 19 steps' calls took to return on one host (jax 0.11.2; off by up to 44 %), which is taken
-to be the catalogue's: 1.55 times as slow as the one of scale 1."""
+to be the catalogue's: 1.85 times as slow as the one of scale 1."""
 
-_THUNK_S = 0.5e-6 / 1.55
+_THUNK_S = 0.5e-6 / 1.85
 """A thunk before its launch; 2.5 us with it there."""
 
 
