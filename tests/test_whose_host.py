@@ -20,7 +20,7 @@ def test_a_step_at_the_host_s_pace_says_whose_host_it_is() -> None:
     said = catalogue_host(constants, 4e-3, 4e-3, 1e-3)
     assert said is not None
     assert "middle one" in render(said, "en")
-    assert "0.6 to 1.5 times" in render(said, "en")
+    assert "0.6 to 1.4 times" in render(said, "en")
 
 
 def test_nothing_is_said_where_the_device_sets_the_pace_or_the_host_was_benched() -> None:
