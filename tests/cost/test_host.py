@@ -292,15 +292,6 @@ def test_gradients_of_a_convolution_call_the_library_once_each() -> None:
     assert (one, two, three) == pytest.approx((13 * US, 26 * US, 34 * US))
 
 
-def test_casts_that_autocast_makes_have_a_price_of_their_own() -> None:
-    made = Op(1, "aten::_to_copy", inputs=(DEVICE,), outputs=(DEVICE,), autograd=True)
-    wants = Op(2, "aten::mm", inputs=(DEVICE,), outputs=(DEVICE,))
-    asked = replace(wants, python_calls=1)
-    price = {"autocast.cast_s": 20 * US, "op._to_copy.autograd_s": 9 * US, **KERNEL}
-    assert cost(made, others=(wants,), **price).before_s == pytest.approx((20 - 2) * US)
-    assert cost(made, others=(asked,), **price).before_s == pytest.approx((9 - 2) * US)
-
-
 def test_further_launches_never_cost_less_than_a_launch() -> None:
     layer = Op(1, "gpuscope::rnn", inputs=(DEVICE,), outputs=(DEVICE,))
     odd = {"op.empty.plain_s": 7 * US, "op.add.plain_s": 6 * US, "op.mm.plain_s": 6 * US}

@@ -138,7 +138,6 @@ class HostModel:
         self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s")
         self._known: dict[tuple[str, int], float] = {}
         self._lone = _lone_views(program)
-        self._autocasts = casts_by_autocast(program)
         self._cold = _cold_collectives(program)
         self._engine: EngineHost | XlaHost | None = None
         if program.engine == XLA:
@@ -270,8 +269,6 @@ class HostModel:
             return self.item_s / 2 if op.sync else self.item_host_s
         if op.name == "gpuscope::synchronize":
             return self.synchronize_s
-        if op.index in self._autocasts:
-            return self._get("host.autocast.cast_s", "host.op._to_copy.autograd_s")
         key = (op.name, mode)
         base = self._known.get(key)
         if base is None:
@@ -324,21 +321,6 @@ def _lone_views(program: Program) -> frozenset[int]:
         for op, after in zip(ops, (*ops[1:], None)[: len(ops)], strict=True)
         if op.view and op.python_calls and (after is None or after.python_calls)
     )
-
-
-def casts_by_autocast(program: Program) -> frozenset[int]:
-    """Indices of casts that are made on the way to another operator, as autocast does.
-
-    One that Python asked for has Python work after it again; these stand in one call with the
-    operator that wants them.
-    """
-    found, wanted = set(), False
-    for op in reversed(program.ops):
-        forward = op.phase == "forward" or (op.phase == "backward" and op.recomputed)
-        if wanted and forward and op.name == "aten::_to_copy" and not op.sync:
-            found.add(op.index)
-        wanted = not op.python_calls
-    return frozenset(found)
 
 
 def _cold_collectives(program: Program) -> frozenset[int]:

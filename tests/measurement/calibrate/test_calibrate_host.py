@@ -13,7 +13,6 @@ from gpuscope.measurement.calibrate.host_terms import (
     INSTRUCTION_S,
     PYTHON,
     TERMS,
-    autocast_cast,
     host_terms,
     not_negative,
     program_work,
@@ -159,16 +158,6 @@ def test_no_call_is_quicker_between_others_than_by_itself() -> None:
     rows[:, 1] = np.random.default_rng(3).uniform(50, 400, 40)
     assert solved(rows, rows @ [0.7, 1e-6, 0, 0, 0, 0], None)[0] == 1.0
     assert solved(rows, rows @ [1.3, 1e-6, 0, 0, 0, 0], None)[0] == pytest.approx(1.3)
-
-
-def test_casts_of_autocast_take_what_a_pass_is_longer_by() -> None:
-    measured = {("encoder4", "grad"): 1e-3, ("mixed", "grad"): 1e-4}
-    casts = autocast_cast([call("program", "encoder4", "autocast", 2e-3)], measured)
-    assert casts is not None
-    assert 1e-3 / casts.value == pytest.approx(round(1e-3 / casts.value))
-    assert 20 <= 1e-3 / casts.value <= 60  # four layers of a dozen weights, inputs and biases
-    quicker = [call("program", "encoder4", "autocast", 0.9e-3)]
-    assert autocast_cast(quicker, measured) is None
 
 
 def test_dressed_programs_run_more_python_an_operator() -> None:

@@ -20,12 +20,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gpuscope.cost.host import casts_by_autocast
 from gpuscope.hardware import CalibratedValue, Calibration
 from gpuscope.measurement.bench.types import Point
 
@@ -122,63 +121,7 @@ def host_terms(points: Iterable[Point], constants: Calibration) -> HostTerms | N
         rows.append(_row(found, PHASES[mode]))
         seconds.append(value)
     said_s = python_instruction_s(points)
-    terms = _fit(keys, np.array(rows), np.array(seconds), unrest(points), said_s)
-    cast = autocast_cast(points, measured)
-    return terms if cast is None else replace(terms, entries={**terms.entries, CAST: cast})
-
-
-CAST = "host.autocast.cast_s"
-
-
-def autocast_cast(
-    points: Iterable[Point], measured: Mapping[tuple[str, str], float]
-) -> CalibratedValue | None:
-    """What a cast that autocast makes costs: how much longer a forward pass is under it, a cast.
-
-    With what the dispatcher does for autocast on the way to every other operator. One cast in a
-    loop says less: between two of a program's casts everything else runs.
-    """
-    from gpuscope.measurement.bench.host_program_models import NAMES
-
-    each = []
-    for p in points:
-        name = str(p.params.get("name", ""))
-        grad = measured.get((name, "grad"))
-        under = p.family == "program" and p.params.get("variant") == "autocast" and name in NAMES
-        if not under or grad is None or p.median_s is None:
-            continue
-        casts = _casts(name)
-        if casts >= _LEAST_CASTS and p.median_s > grad:
-            each.append((p.median_s - grad) / casts)
-    if not each:
-        return None
-    value, low, high = (float(np.quantile(each, at)) for at in (0.5, 0.1, 0.9))
-    note = f"{len(each)} made-up programs under autocast and not, a cast"
-    return CalibratedValue(value, "s", "calibrated", low, high, note)
-
-
-_LEAST_CASTS = 10
-"""Programs with fewer say nothing: what else differs is as much."""
-
-
-def _casts(name: str) -> int:
-    """Casts that autocast makes in a forward pass of a made-up program."""
-    import torch
-
-    from gpuscope.measurement.bench.host_program_models import programs
-    from gpuscope.program.capture import capture
-
-    def build() -> Any:
-        model, forward = programs("cuda", (name,))[name]
-        model.train()
-
-        def step() -> None:
-            with torch.autocast("cuda", dtype=torch.bfloat16):
-                forward(model)
-
-        return step
-
-    return len(casts_by_autocast(capture(build)))
+    return _fit(keys, np.array(rows), np.array(seconds), unrest(points), said_s)
 
 
 def python_instruction_s(points: Iterable[Point]) -> float | None:
