@@ -32,7 +32,7 @@ _LINE_BYTES = 128
 _RESIDENT = 8
 """Blocks of 256 threads on a multiprocessor."""
 
-_SHARP = 4.0
+SHARP = 4.0
 """Power of the norm that joins throughput and waiting."""
 
 
@@ -95,7 +95,7 @@ def direct_weight_s(
     step = _WEIGHTS * each
     busy = ceil(blocks / units) * (form.begin_cycles + steps * step)
     waits = ceil(blocks / (units * _RESIDENT)) * (form.begin_cycles + steps * form.wait_cycles)
-    return float((busy**_SHARP + waits**_SHARP) ** (1 / _SHARP)) * clock_s
+    return float((busy**SHARP + waits**SHARP) ** (1 / SHARP)) * clock_s
 
 
 def direct_gradient_s(

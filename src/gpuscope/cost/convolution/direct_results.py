@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from gpuscope.cost.convolution.direct import lines, meeting
+from gpuscope.cost.convolution.direct import SHARP, lines, meeting
 from gpuscope.cost.convolution.shape import ConvShape, Pass
 from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.registry import Work
@@ -29,9 +29,6 @@ from gpuscope.program.types import TensorSpec
 _BLOCK, _WARPS = 1024, 32
 _RESIDENT = 2
 """Blocks of 1,024 threads on a multiprocessor."""
-
-_SHARP = 4.0
-"""Power of the norm that joins throughput and waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ def direct_result_s(
     begin = form.begin_cycles + (form.scatter_cycles if scattered else 0.0)
     busy = max(blocks / units, 1.0) * _WARPS * (begin + within * each)
     waits = ceil(blocks / (units * _RESIDENT)) * whole * form.wait_cycles
-    return float((busy**_SHARP + waits**_SHARP) ** (1 / _SHARP)) * clock_s
+    return float((busy**SHARP + waits**SHARP) ** (1 / SHARP)) * clock_s
 
 
 def direct_result_total_s(
