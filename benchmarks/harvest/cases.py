@@ -1,11 +1,11 @@
 """Times of named calls that no other recording has: `python -m benchmarks.harvest.cases OUT`.
 
 Pools, enlarging, norms of few groups, batched products of odd sizes, filters of each sample apart,
-stems, sums by index. What `benchmarks/fit/one_kernel.py` fits kernels to, one at a time
-(`validation/recordings/h200/micro/cases.jsonl.gz`). Rows as `validation/held_out_kernels.row`, with
-"call", "family", "params" and "peak_bytes" (what a call takes from the allocator beyond its
-arguments, the second time). Turn by turn over the families; what OUT holds already is left out.
-Needs torch and numpy; some 70 s on an H200.
+stems, sums by index, and those of `windows`. What `benchmarks/fit/one_kernel.py` fits kernels to,
+one at a time (`validation/recordings/h200/micro/cases.jsonl.gz`). Rows as
+`validation/held_out_kernels.row`, with "call", "family", "params" and "peak_bytes" (what a call
+takes from the allocator beyond its arguments, the second time). Turn by turn over the families;
+what OUT holds already is left out. Needs torch and numpy; some 140 s on an H200.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "validation")]
 import held_out_kernels  # noqa: E402
 from benchmarks.harvest.calls import Call, kind_of  # noqa: E402
 from benchmarks.harvest.drawn import Params, _call, tensor  # noqa: E402
+from benchmarks.harvest.windows import FAMILIES as WINDOWS  # noqa: E402
 
 CHUNK = 100
 D3 = ("float32", "bfloat16", "float16")
@@ -388,6 +389,7 @@ FAMILIES: tuple[Callable[[], Iterator[Params]], ...] = (
     resamplers,
     puts,
     lines,
+    *WINDOWS,
 )
 
 
@@ -412,10 +414,10 @@ class Watched(Call):
 PEAKS: dict[str, int] = {}
 
 
-def cases() -> Iterator[tuple[str, Watched]]:
-    """All, turn by turn over the families, each in an order of its own."""
+def cases(only: Collection[str] = ()) -> Iterator[tuple[str, Watched]]:
+    """Of the named families or of all, turn by turn, each in an order of its own."""
     queues = []
-    for family in FAMILIES:
+    for family in (f for f in FAMILIES if not only or f.__name__ in only):
         calls = [Watched(kind_of(p["op"]), p) for p in family()]
         random.Random(family.__name__).shuffle(calls)
         queues.append([(f"case {family.__name__}", call) for call in calls])
@@ -428,6 +430,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--only", nargs="*", default=(), help="names of families")
     args = parser.parse_args()
     import torch
 
@@ -435,7 +438,7 @@ def main() -> int:
     if args.out.exists():
         with gzip.open(args.out, "rt") as rows:
             done = {r["call"] for r in map(json.loads, rows) if "call" in r}
-    todo = [(family, call) for family, call in cases() if call.mark not in done]
+    todo = [(family, call) for family, call in cases(args.only) if call.mark not in done]
     families = {call.mark: family for family, call in todo}
     clock, deadline_s = held_out_kernels.Clock(), time.perf_counter() + args.seconds
     machine: dict[str, Any] = {
