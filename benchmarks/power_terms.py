@@ -353,6 +353,154 @@ LOADS: dict[str, Load] = {
 }
 """By name."""
 
+FLOAT_IMAGE = (64, 64, 128, 128)
+MANY_ROWS = (262144, 256)
+
+
+def _masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return _f().scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def _filters(mask: int, x: tuple[int, ...], w: tuple[int, ...], dtype: str = "float32") -> Any:
+    """One of a convolution's gradients: 0 of the data, 1 of the filters."""
+
+    def make(device: str) -> Call:
+        pads, size = [n // 2 for n in w[2:]], len(w) - 2
+        a, b = _randn(device, *x, dtype=dtype), _randn(device, *w, dtype=dtype)
+        grad = _randn(device, x[0], w[0], *x[2:], dtype=dtype)
+        how = [1] * size, pads, [1] * size, False, [0] * size, 1
+        wanted = [mask == 0, mask == 1, False]
+        return lambda: _aten().convolution_backward(grad, a, b, None, *how, wanted)
+
+    return make
+
+
+def _volume(x: Any, w: Any) -> Any:
+    return _f().conv3d(x, w, padding=w.shape[-1] // 2)
+
+
+def _places(made: Callable[[Any, Any, Any], Any], rows: int, wide: int, picks: int) -> Any:
+    """Rows of a float32 table by random places, with as many rows of values."""
+
+    def make(device: str) -> Call:
+        import torch
+
+        table, grad = (_randn(device, n, wide, dtype="float32") for n in (rows, picks))
+        at = torch.randint(0, rows, (picks,), device=device)
+        return lambda: made(table, at, grad)
+
+    return make
+
+
+def _along_rows(device: str) -> Call:
+    import torch
+
+    table = _randn(device, 65536, 1024, dtype="float32")
+    at = torch.randint(0, 1024, (65536, 256), device=device)
+    return lambda: table.gather(1, at)
+
+
+def _whole_numbers(device: str) -> Call:
+    import torch
+
+    x = torch.randint(0, 1 << 40, WIDE, device=device)
+    return lambda: x + 1
+
+
+def _complex_product(device: str) -> Call:
+    import torch
+
+    x = torch.randn(8192, 8192, device=device, dtype=torch.complex64)
+    return lambda: x * x
+
+
+def _where(x: Any, y: Any) -> Any:
+    return _aten().where(x > y, x, y)
+
+
+def _products(dtype: str, *sizes: int) -> Any:
+    """Many small products; TensorFloat-32 is off."""
+
+    def make(device: str) -> Call:
+        import torch
+
+        batch, m, n, k = sizes
+        a, b = _randn(device, batch, m, k, dtype=dtype), _randn(device, batch, k, n, dtype=dtype)
+
+        def call() -> object:
+            torch.backends.cuda.matmul.allow_tf32 = False
+            return torch.bmm(a, b)
+
+        return call
+
+    return make
+
+
+def _f32(function: Callable[..., Any], *shapes: tuple[int, ...]) -> Load:
+    return Load(_forward(function, *shapes, dtype="float32"))
+
+
+MORE: dict[str, Load] = {
+    "sigmoid_fp32": _f32(lambda x: x.sigmoid(), WIDE),
+    "exp_bf16": Load(_forward(lambda x: x.exp(), WIDE)),
+    "sin_fp32": _f32(lambda x: x.sin(), WIDE),
+    "power_fp32": _f32(lambda x: x.abs().pow(0.7), WIDE),
+    "silu_bf16": Load(_forward(lambda x: _f().silu(x), WIDE)),
+    "mul_bf16": Load(_forward(lambda x, y: x * y, WIDE, WIDE)),
+    "div_fp32": _f32(lambda x, y: x / y, WIDE, WIDE),
+    "compare_fp32": _f32(lambda x, y: x > y, WIDE, WIDE),
+    "where_fp32": _f32(_where, WIDE, WIDE),
+    "add_int64": Load(_whole_numbers),
+    "mul_complex64": Load(_complex_product),
+    "add_turned_fp32": _f32(lambda x, y: x + y.t(), WIDE, WIDE),
+    "add_rows_fp32": _f32(lambda x, y: x + y, MANY_ROWS, (262144, 1)),
+    "turn_heads_bf16": Load(_forward(lambda x: x.transpose(1, 2).contiguous(), (64, 1024, 16, 64))),
+    "turn_heads_fp32": _f32(lambda x: x.transpose(1, 2).contiguous(), (64, 1024, 16, 64)),
+    "slice_fp32": _f32(lambda x: x[:, 8:200].contiguous(), MANY_ROWS),
+    "stack_fp32": _f32(lambda *x: _aten().stack(x, 1), *((4194304, 4),) * 6),
+    "pad_fp32": _f32(lambda x: _f().pad(x, (1, 1, 1, 1)), FLOAT_IMAGE),
+    "sum_few_fp32": _f32(lambda x: x.sum(-1), (4194304, 16)),
+    "sum_middle_fp32": _f32(lambda x: x.sum(1), (4096, 64, 256)),
+    "max_rows_fp32": _f32(lambda x: x.max(-1), MANY_ROWS),
+    "variance_rows_fp32": _f32(lambda x: x.var(-1), MANY_ROWS),
+    "sum_all_bf16": Load(_forward(lambda x: x.sum(), WIDE)),
+    "cumsum_rows_fp32": _f32(lambda x: x.cumsum(-1), (1048576, 16)),
+    "cumsum_long_fp32": _f32(lambda x: x.cumsum(-1), (1024, 65536)),
+    "cumsum_middle_fp32": _f32(lambda x: x.cumsum(1), (1024, 64, 256)),
+    "topk_fp32": _f32(lambda x: x.topk(8), MANY_ROWS),
+    "softmax_bf16": Load(_forward(lambda x: x.softmax(-1), (65536, 1024))),
+    "softmax_few_fp32": _f32(lambda x: x.softmax(-1), (4194304, 16)),
+    "layer_norm_wide_bf16": Load(_forward(_layer_norm, (16384, 4096), (4096,), (4096,))),
+    "batch_norm_fp32": _f32(_batch_norm, FLOAT_IMAGE, (64,), (64,)),
+    "group_norm_nhwc_bf16": Load(_nhwc(_group_norm, *IMAGE)),
+    "bilinear_fp32": _f32(
+        lambda x: _f().interpolate(x, scale_factor=2.0, mode="bilinear"), (32, 64, 64, 64)
+    ),
+    "mean_pool_fp32": _f32(lambda x: _f().avg_pool2d(x, 3, 2, 1), FLOAT_IMAGE),
+    "rows_picked_fp32": Load(_places(lambda t, i, g: t[i], 100000, 64, 1 << 21)),
+    "rows_added_fp32": Load(
+        _places(lambda t, i, g: _aten().index_add(t, 0, i, g), 100000, 64, 1 << 21)
+    ),
+    "gather_fp32": Load(_along_rows),
+    "fourier_fp32": _f32(lambda x: _aten()._fft_r2c(x, [1, 2], 0, True), (512, 256, 256)),
+    "conv_first_fp32": Load(_forward(_conv, (64, 3, 224, 224), (64, 3, 7, 7), dtype="float32")),
+    "conv_first_bf16": Load(_forward(_conv, (64, 3, 224, 224), (64, 3, 7, 7))),
+    "conv_filters_tf32": Load(_filters(1, (256, 16, 32, 32), (16, 16, 3, 3))),
+    "conv_filters_bf16": Load(_filters(1, (64, 64, 56, 56), (64, 64, 3, 3), "bfloat16")),
+    "conv_data_tf32": Load(_filters(0, (64, 64, 56, 56), (64, 64, 3, 3))),
+    "conv_volume_bf16": Load(_forward(_volume, (4, 64, 16, 64, 64), (64, 64, 3, 3, 3))),
+    "attention_masked_bf16": Load(
+        _forward(_masked, *((16, 16, 1024, 64),) * 3, (16, 1, 1024, 1024))
+    ),
+    "attention_fp32": _f32(_attend, *((16, 16, 512, 64),) * 3),
+    "products_64_fp32": Load(_products("float32", 8192, 64, 64, 64)),
+    "products_64_bf16": Load(_products("bfloat16", 16384, 64, 64, 64)),
+    "product_256_fp32": Load(_products("float32", 1, 65536, 256, 256)),
+    "add_4mib_fp32": Load(_forward(lambda x: x + 1.0, (1024, 1024), dtype="float32"), True),
+    "add_256kib_fp32": Load(_forward(lambda x: x + 1.0, (256, 256), dtype="float32"), True),
+}
+"""Further ones: kinds of which programs that nobody tuned are made."""
+
 
 # -- measuring ------------------------------------------------------------------------------------
 
@@ -464,7 +612,7 @@ def _measured(meter: _Meter, name: str) -> dict[str, object]:
     """One row of the file."""
     if name.startswith("idle"):
         return {"load": name, **_run(meter, None, 0, 0.0), "first_us": "", "pace_us": 0}
-    load = LOADS[name]
+    load = {**LOADS, **MORE}[name]
     call = load.make("cuda")
     if load.graph:
         call = _graphed(call)
@@ -480,13 +628,14 @@ def main() -> int:
     """Measure all loads, or those named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--more", action="store_true", help="the further loads")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     began = time.perf_counter()
     import torch
 
     meter, rows = _Meter(), []
-    for name in ("idle_before", *(args.names or LOADS), "idle_after"):
+    for name in ("idle_before", *(args.names or (MORE if args.more else LOADS)), "idle_after"):
         if time.perf_counter() - began > DEADLINE_S and name != "idle_after":
             sys.stderr.write(f"no time left for {name}\n")
             continue
