@@ -138,3 +138,15 @@ print(p.parameters, peak.split()[1])
     layer = 2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672 + 2 * 8192
     assert parameters == 4 * layer + 2 * 128256 * 8192 + 8192
     assert peak_kib * 1024 < 2e9
+
+
+def test_what_a_build_held_at_most_is_known_though_it_is_gone() -> None:
+    def build():
+        model = nn.Linear(1024, 1024, bias=False).cuda().bfloat16()
+        x = torch.randn(8, 1024, device="cuda", dtype=torch.bfloat16)
+        return lambda: model(x)
+
+    program = of(build)
+    # Float32 weights (4 MiB) beside those in bfloat16 that take their place.
+    assert program.build_peak_bytes == 6 << 20
+    assert sum(s.nbytes for s in program.storages if s.born < 0) < 3 << 20

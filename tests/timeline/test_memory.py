@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -209,3 +211,14 @@ def test_counters_inside_a_graph_follow_the_device():
     allocated = attach_memory(simulate(step).timeline, trace).counters[0]
     assert (np.diff(allocated.time_ns) >= 0).all()
     assert allocated.time_ns[2] - allocated.time_ns[1] == pytest.approx(50_000, abs=1)
+
+
+def test_the_memory_that_a_build_freed_stays_reserved_and_serves_the_steps():
+    built = replace(program(STEP), build_peak_bytes=500 * MIB)
+    trace = simulate_memory(built)
+    assert trace.peak_reserved_bytes == 502 * MIB  # small requests have segments of their own
+    assert trace.peak_allocated_bytes == simulate_memory(program(STEP)).peak_allocated_bytes
+    little = simulate_memory(replace(built, build_peak_bytes=8 * MIB))
+    assert little.peak_reserved_bytes == simulate_memory(program(STEP)).peak_reserved_bytes
+    # What a device cannot hold was not there.
+    assert simulate_memory(built, 400 * MIB).peak_reserved_bytes < 400 * MIB

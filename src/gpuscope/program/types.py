@@ -358,6 +358,8 @@ class Program:
             "reduced_precision_bf16"; "step_graph" where one CUDA graph replays the whole step;
             "attention_lengths_anew" where attention had shapes that it had in no step before.
         first_step_extra_bytes: memory that only the very first step allocates.
+        build_peak_bytes: the most that was held while the model was made, in whole segments: a
+            float32 one that is turned to bfloat16. The allocator keeps it.
         capture_s: seconds the capture took.
         rank: which rank of the job this is.
         world_size: ranks of the job; 1 without `torch.distributed`.
@@ -385,6 +387,7 @@ class Program:
     dtype: str = ""
     settings: Mapping[str, bool] = field(default_factory=dict)
     first_step_extra_bytes: int = 0
+    build_peak_bytes: int = 0
     capture_s: float = 0.0
     rank: int = 0
     world_size: int = 1

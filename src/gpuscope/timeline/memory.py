@@ -192,6 +192,14 @@ class _Run:
         for storage in program.storages:
             if storage.born < 0 and storage.id not in missing:
                 self.allocate(storage, 0)
+        self.keep_what_the_build_held(program.build_peak_bytes)
+
+    def keep_what_the_build_held(self, peak_bytes: int) -> None:
+        """Memory that was freed before the first step stays reserved, for the steps to use."""
+        spare = peak_bytes - self.allocator.reserved_bytes
+        capacity = self.allocator.capacity_bytes
+        if spare > 0 and (capacity is None or peak_bytes <= capacity):
+            self.allocator.free(self.allocator.allocate(spare, 0))
 
     def allocate(self, storage: Storage, stream: int) -> None:
         """Give a storage its block; empty ones need none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from gpuscope.document.text import Text
@@ -49,12 +50,14 @@ class Phases:
         self.recorder = recorder
         self.program: Program | None = None
         self.compiled = ""
+        self._build_peak_bytes = 0
         self._made, self._observer = program, observer
         if observer is not None:
             observer.build_begins(recorder)
 
     def built(self) -> None:
         """Model and data are made; a first step comes next."""
+        self._build_peak_bytes = self.recorder.storages.held.reserved_bytes
         self.recorder.built()
 
     def step_begins(self) -> None:
@@ -80,7 +83,7 @@ class Phases:
         self.recorder.recording = False
         if self._observer is not None:
             self._observer.step_ends(self.recorder)
-        self.program = self._made()
+        self.program = replace(self._made(), build_peak_bytes=self._build_peak_bytes)
 
 
 def run_build(build: Build, phases: Phases) -> None:
