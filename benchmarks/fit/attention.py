@@ -34,7 +34,7 @@ MAIN = {
 
 
 def tiles(backend: str, backward: bool, d: int) -> tuple[int, int, bool]:
-    from gpuscope.cost.attention_tiles import tile_shape
+    from gpuscope.cost.attention.tiles import tile_shape
 
     return tile_shape(backend, d, backward)
 
@@ -45,7 +45,7 @@ def width(d: int) -> int:
 
 def load(p: dict, row_q: int, row_k: int, by_key: bool) -> tuple[float, float, float]:
     """Tiles and blocks on the busiest unit, and blocks in all."""
-    from gpuscope.cost.attention_tiles import unit_load
+    from gpuscope.cost.attention.tiles import unit_load
 
     return unit_load(
         p["b"] * p["h"], p["sq"], p["skv"], p["causal"], row_q, row_k, UNITS, by_key=by_key

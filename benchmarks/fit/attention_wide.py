@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuscope.cost.attention_decode import DecodeRates, decode_s
-from gpuscope.cost.attention_tiles import unit_load
+from gpuscope.cost.attention.decode import DecodeRates, decode_s
+from gpuscope.cost.attention.tiles import unit_load
 
 ROOT = Path(__file__).resolve().parents[2]
 MICRO = ROOT / "validation/recordings/h200/micro"

@@ -26,7 +26,7 @@ from recorded import (
     write_toml,
 )
 
-from gpuscope.cost.matmul import alignment_bytes
+from gpuscope.cost.matmul.model import alignment_bytes
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CalibratedValue
 from gpuscope.measurement.calibrate.product_operators import product

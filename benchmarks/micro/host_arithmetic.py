@@ -1,6 +1,6 @@
 """What the host's own arithmetic takes: seconds of operators on CPU tensors, as one JSON line each.
 
-Source of the constants of `gpuscope.cost.host_arithmetic`. Usage: python host_arithmetic.py > FILE
+Source of the constants of `gpuscope.cost.host.arithmetic`. Usage: python host_arithmetic.py > FILE
 """
 
 from __future__ import annotations

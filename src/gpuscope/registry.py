@@ -36,6 +36,8 @@ class Registry(Generic[Item]):
         list_command: what to type to see all names, for the error of an unknown one.
         apart: how names begin that only files of some beginning hold, by that beginning: looking
             up another name leaves these files alone, one of theirs loads these alone.
+        rooms: the files of the folder's own folders register themselves, too (`room.file`); else
+            such a folder does what its `__init__` says.
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Registry(Generic[Item]):
         package: str,
         list_command: str = "",
         apart: Mapping[str, tuple[str, ...]] | None = None,
+        rooms: bool = False,
     ) -> None:
         self.what = what
         self.package = package
         self.list_command = list_command
         self._items: dict[str, Item] = {}
         self._apart = apart or {}
+        self._rooms = rooms
         self._loaded = self._most_loaded = False
 
     def add(self, name: str, item: Item) -> Item:
@@ -143,9 +147,14 @@ class Registry(Generic[Item]):
         self._most_loaded = True
 
     def _files(self) -> list[str]:
-        """Names of the modules and folders in the package, sorted."""
+        """Names of the modules and folders in the package, sorted; of its rooms' modules."""
         package = importlib.import_module(self.package)
-        return [module.name for module in pkgutil.iter_modules(package.__path__)]
+        found = []
+        for module in pkgutil.iter_modules(package.__path__):
+            inside = [os.path.join(path, module.name) for path in package.__path__]
+            within = pkgutil.iter_modules(inside) if self._rooms and module.ispkg else ()
+            found += [f"{module.name}.{file.name}" for file in within] or [module.name]
+        return found
 
 
 def load_plugins() -> None:

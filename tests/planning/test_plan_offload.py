@@ -10,7 +10,7 @@ import pytest
 import yaml
 from made import asked, planned, torchtitan_reads
 
-from gpuscope.cost.host_arithmetic import arithmetic_s
+from gpuscope.cost.host.arithmetic import arithmetic_s
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import parse_target
 from gpuscope.planning.composed import composed_s

@@ -201,7 +201,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "NeMo 25.09 prints no precision: its footnote and the layouts of its recipes say float8. Dense models came out 9 % too fast to 13 % too slow, mixtures of "
         "experts 27 % too fast to 32 % too slow; Qwen3 on GB200 and B200, whose recipes replay CUDA graphs, had been 49 and 103 % too slow without.",
         "State-space mixers: Nemotron 3 Nano came out 19 to 26 % too fast at first sight, as other mixtures of experts of these releases "
-        "do. Its scans are mamba_ssm's kernels with each tensor moved once, products at what Triton's reach (`src/gpuscope/cost/state_space.py`); they are "
+        "do. Its scans are mamba_ssm's kernels with each tensor moved once, products at what Triton's reach (`src/gpuscope/cost/recurrent/state_space.py`); they are "
         "a tenth of the step, and a tuned kernel for the largest took 0.86 of what is predicted for it (tilelang's benchmark/mamba2, H800), so that they do not explain it. Experts of 1,856 features in one product each, its router's steps in "
         "float32 and its shared experts' own stream are not in the program.",
         "Low-rank adapters (MLPerf, Llama 2 70B): expressed from its train.py and configuration, nothing else, they came out "
@@ -273,7 +273,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "原因不在窗口：GB300 上 bf16 每块 24 ms，只找到 16 ms，其中注意力 1.1 ms。它的专家带偏置，Megatron-Core 以单独的 float32 步骤相加（megatron/core/transformer/moe/experts.py 的 `_apply_bias`，按字节约 2 ms）；"
         "这些、注意力汇点（sink）与重算的归一化均不在程序中。同一方案在同一机器的最近三个版本中，每 GPU 每秒 token 数由 28,947 变为 18,304，又回到 28,672。",
         "NeMo 25.09 没有写明精度：其脚注与配方中的布局说明是 float8。稠密模型快 9 % 至慢 13 %，混合专家模型快 27 % 至慢 32 %；GB200 与 B200 上的 Qwen3，其配方重放 CUDA graph，不计入时慢 49 与 103 %。",
-        "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，与这些版本的其他混合专家模型相同。它的扫描是 mamba_ssm 的内核，每个张量搬运一次，矩阵乘按 Triton 可达的速率（`src/gpuscope/cost/state_space.py`）；"
+        "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，与这些版本的其他混合专家模型相同。它的扫描是 mamba_ssm 的内核，每个张量搬运一次，矩阵乘按 Triton 可达的速率（`src/gpuscope/cost/recurrent/state_space.py`）；"
         "它们只占一步的十分之一，而其中最大者的一个调优过的内核实测为其预测的 0.86 倍（tilelang 的 benchmark/mamba2，H800），因此不能解释。每个宽 1,856 的专家各为一次矩阵乘、路由的 float32 步骤、共享专家自己的流均不在程序中。",
         "低秩适配器（MLPerf，Llama 2 70B）：只按其 train.py 与配置表达，初次预测即为快 5 % 至慢 10 %。两个习惯起决定作用：八卡分担一个序列时，"
         "没有 CUDA graph 则由主机定步速（0.99 s，实测 0.23），以环形传递键值代替分担注意力头则再长一半（0.35 s）。未写明并行方式的，"

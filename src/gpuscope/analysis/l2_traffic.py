@@ -7,14 +7,14 @@ n columns of the other, (m + n) x K elements, and does 2 m n K operations; so ov
 
 whatever the problem's own sizes and however K is split (the usual blocking argument, e.g. in
 NVIDIA's CUTLASS documentation, "Efficient GEMM in CUDA"). Blocks of one cluster share the load of
-one operand by multicast (Hopper and later; `gpuscope.cost.tiles` names the tiles that do). Other
-kernels draw at least what crosses device memory, and what their operands take that they find in
-the cache.
+one operand by multicast (Hopper and later; `gpuscope.cost.matmul.tiles` names the tiles that do).
+Other kernels draw at least what crosses device memory, and what their operands take that they find
+in the cache.
 """
 
 from __future__ import annotations
 
-from gpuscope.cost.tiles import tiles_for
+from gpuscope.cost.matmul.tiles import tiles_for
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Device
 

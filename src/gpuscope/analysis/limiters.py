@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
 from gpuscope.cost.limits import named_limiter
-from gpuscope.cost.matmul import is_aligned
+from gpuscope.cost.matmul.model import is_aligned
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Op

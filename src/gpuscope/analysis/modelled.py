@@ -39,7 +39,7 @@ _HOT_SHARE = 0.5
 """Operands of a call that together take less than this share of the L2 are taken as still there:
 what an operator reads has mostly just been written, and a recording does not tell memory apart."""
 
-_ELEMENTWISE = frozenset({"gpuscope.cost.pointwise", "gpuscope.cost.random"})
+_ELEMENTWISE = frozenset({"gpuscope.cost.pointwise.model", "gpuscope.cost.pointwise.random"})
 """Modules whose operators work element by element, so that their output follows by broadcasting."""
 
 

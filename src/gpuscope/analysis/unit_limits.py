@@ -6,7 +6,7 @@ from gpuscope.analysis.grouping import group_key
 from gpuscope.analysis.l2_traffic import l2_bytes
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
 from gpuscope.analysis.use_types import KernelUse
-from gpuscope.cost.gemm import rate_and_unit
+from gpuscope.cost.matmul.gemm import rate_and_unit
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, Device

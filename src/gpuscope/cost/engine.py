@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 from math import hypot
 
-from gpuscope.cost import data_sized
-from gpuscope.cost.attention_plans import TOLD, Plans
-from gpuscope.cost.host import HostModel
+from gpuscope.cost.attention.plans import TOLD, Plans
+from gpuscope.cost.host.model import HostModel
 from gpuscope.cost.identity import Same
+from gpuscope.cost.matmul import data_sized
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.residency import residency
 from gpuscope.cost.residual import LEARNED, corrected
@@ -180,7 +180,7 @@ def _device_spread(constants: Constants, host: HostModel, program: Program) -> f
     if host.compiled.active:
         spread = hypot(spread, COMPILED_SPREAD)
     if program.engine == XLA:
-        from gpuscope.cost.host_xla import SPREAD
+        from gpuscope.cost.host.xla import SPREAD
 
         return hypot(spread, SPREAD)
     if program.engine:
@@ -204,7 +204,7 @@ def _host_sides(
     if late_s:
         slower += late_s / host_s
     if computed_s:
-        from gpuscope.cost.host_arithmetic import FASTER, SLOWER
+        from gpuscope.cost.host.arithmetic import FASTER, SLOWER
 
         share = computed_s / host_s
         slower, faster = (
@@ -219,7 +219,7 @@ def _computed_s(op: Op, ranks: int) -> float:
         return 0.0
     if max((t.numel for t in (*op.inputs, *op.outputs)), default=0) < _FEW:
         return 0.0
-    from gpuscope.cost.host_arithmetic import arithmetic_s
+    from gpuscope.cost.host.arithmetic import arithmetic_s
 
     return arithmetic_s(op, ranks)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from gpuscope.cost.bandwidth import L2_SHARE
 from gpuscope.cost.engine import _Coster, _launch_latency_s, _launches, _sort
-from gpuscope.cost.host import HostModel
-from gpuscope.cost.host_arithmetic import arithmetic_s
+from gpuscope.cost.host.arithmetic import arithmetic_s
+from gpuscope.cost.host.model import HostModel
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError

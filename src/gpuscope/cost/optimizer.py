@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel
-from gpuscope.cost.elementwise import elementwise
+from gpuscope.cost.pointwise.elementwise import elementwise
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text

@@ -15,7 +15,7 @@ from math import ceil, isfinite
 from typing import TypeAlias
 
 from gpuscope.cost.bandwidth import Launch, elements, first_dtype, kernel, machine, reads, written
-from gpuscope.cost.gemm_machine import machine_for, rate_and_unit
+from gpuscope.cost.matmul.machine import machine_for, rate_and_unit
 from gpuscope.cost.registry import MODELS, Work
 from gpuscope.cost.types import Kernel, Limiter
 from gpuscope.document.text import Text

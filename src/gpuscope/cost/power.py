@@ -183,7 +183,7 @@ class PowerModel:
         """Clock that the kernel alone runs at, over the boost clock: what its duration implies.
 
         Dense products run below the boost clock, the more so the longer they last
-        (`throttle` and `throttle_s` of `gpuscope.cost.gemm`, which their durations contain).
+        (`throttle` and `throttle_s` of `gpuscope.cost.matmul.gemm`, which their durations contain).
         """
         rate = rate_of(kernel.dtype)
         if kernel.kind not in ("matmul", "convolution") or kernel.flops <= 0 or rate == "fp32":

@@ -2,7 +2,7 @@
 
 A model is a function `(work: Work) -> tuple[Kernel, ...]`: what the operator launches on the
 device, in order, each kernel with its time and what sets it. Write one, decorate it with the
-operators it serves, put it in this folder; nothing else needs to change.
+operators it serves, put it in a room of this folder; nothing else needs to change.
 """
 
 from __future__ import annotations
@@ -32,6 +32,25 @@ _BATCH_NORMS = tuple(
         "batch_norm",
     )
 )
+_CONVOLUTIONS = ("aten::convolution", "aten::_convolution", "aten::cudnn_convolution")
+_OPTIMIZERS = (
+    "aten::_foreach_",
+    "aten::_fused_ada",
+    "aten::_fused_sgd",
+    "aten::_amp_",
+    "gpuscope::adamw_8bit",
+)
+_RECURRENT = (
+    "gpuscope::rnn",
+    "gpuscope::lstm_cell",
+    "gpuscope::gru_cell",
+    "aten::lstm",
+    "aten::gru",
+    "aten::rnn_",
+    "aten::_cudnn_rnn",
+    "aten::miopen_rnn",
+    "aten::_thnn_fused_",
+)
 _POOLS = tuple(
     f"aten::{name}"
     for name in ("max_pool", "avg_pool", "fractional_max_pool", "adaptive_", "_adaptive_")
@@ -58,29 +77,28 @@ MODELS = Registry[KernelModel](
     Text("kernel model"),
     "gpuscope.cost",
     apart={
-        "added_matrix": (),
-        "batch_norm": _BATCH_NORMS,
-        "channel_blocks": (),
-        "channel_walk": (),
-        "coalesce": ("aten::_coalesce",),
         "collective": _COMMUNICATION,
-        "triton_launch": (TRITON,),
-        "state_space": ("gpuscope_networks::",),
+        "convolution": _CONVOLUTIONS,
         "fourier": ("aten::_fft_",),
-        "grid_sample": (),
-        "group_norm": ("aten::native_group_norm", "aten::group_norm"),
-        "index_sums": (),
-        "own_models": (),
-        "pool_last": (),
-        "pooling": _POOLS,
-        "resample": _RESAMPLED,
-        "resample_gradient": (),
-        "resample_planes": (),
-        "triangular": ("aten::linalg_solve_triangular", "aten::triangular_solve"),
+        "host": (),
+        "image.grid_sample": (),
+        "image.pool": _POOLS,
+        "image.resample": _RESAMPLED,
+        "indexing.coalesce": ("aten::_coalesce",),
+        "indexing.index_sums": (),
+        "matmul.added_matrix": (),
+        "matmul.triangular": ("aten::linalg_solve_triangular", "aten::triangular_solve"),
+        "norm.batch": _BATCH_NORMS,
+        "norm.channel": (),
+        "norm.group": ("aten::native_group_norm", "aten::group_norm"),
         "one_by_one": (),
-        "host_arithmetic": (),
-        "host_engine": (),
+        "optimizer": _OPTIMIZERS,
+        "own_models": (),
+        "recurrent": _RECURRENT,
+        "recurrent.state_space": ("gpuscope_networks::",),
+        "triton_launch": (TRITON,),
     },
+    rooms=True,
 )
 """What one device runs needs no collective, and many a model no pool: those files load with the
 first operator of theirs, that of users' own models with the first of them."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, machine
-from gpuscope.cost.gemm_machine import machine_for, rate_and_unit
+from gpuscope.cost.matmul.machine import machine_for, rate_and_unit
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel, Limiter
 from gpuscope.document.text import Text

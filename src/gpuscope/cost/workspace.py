@@ -16,8 +16,8 @@ from dataclasses import replace
 from math import ceil, prod
 
 from gpuscope.cost.convolution.workspace import convolution_bytes
-from gpuscope.cost.reduce_workspace import borrowed_bytes
-from gpuscope.cost.sort_workspace import sort_bytes
+from gpuscope.cost.indexing.sort_workspace import sort_bytes
+from gpuscope.cost.reduction.workspace import borrowed_bytes
 from gpuscope.document.text import Text
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, Program, Storage, TensorSpec

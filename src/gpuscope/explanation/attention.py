@@ -37,7 +37,7 @@ SOURCES = (
     "PyTorch: aten/src/ATen/native/transformers/attention.cpp, cuda/sdp_utils.cpp",
     Text(
         "Time model: {file}; constants fitted to measurements (docs/calibration.md)",
-        file="src/gpuscope/cost/attention.py",
+        file="src/gpuscope/cost/attention/model.py",
     ),
 )
 

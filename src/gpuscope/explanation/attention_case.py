@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from gpuscope.cost.attention_tiles import attention_flops
+from gpuscope.cost.attention.tiles import attention_flops
 from gpuscope.cost.engine import cost_program
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text

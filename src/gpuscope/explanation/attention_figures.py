@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from gpuscope.cost.attention_tiles import tile_shape
+from gpuscope.cost.attention.tiles import tile_shape
 from gpuscope.document.blocks import (
     Axis,
     Bar,

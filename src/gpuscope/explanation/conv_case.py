@@ -8,7 +8,7 @@ from functools import cached_property
 from gpuscope.cost.convolution.model import products
 from gpuscope.cost.convolution.product import ConvProduct
 from gpuscope.cost.convolution.shape import ConvShape, conv_shape
-from gpuscope.cost.gemm import Plan, plan
+from gpuscope.cost.matmul.gemm import Plan, plan
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text

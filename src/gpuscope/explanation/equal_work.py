@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuscope.cost.gemm import Problem, machine_for, plan
+from gpuscope.cost.matmul.gemm import Problem, machine_for, plan
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import Device, rate_name
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuscope.cost.matmul import mm
+from gpuscope.cost.matmul.model import mm
 from gpuscope.document.blocks import (
     Axis,
     Block,

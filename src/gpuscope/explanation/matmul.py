@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuscope.cost.gemm import Plan, plan
-from gpuscope.cost.matmul import gemm_kernels, operand, product
+from gpuscope.cost.matmul.gemm import Plan, plan
+from gpuscope.cost.matmul.model import gemm_kernels, operand, product
 from gpuscope.cost.registry import Work
 from gpuscope.cost.residual import LEARNED
 from gpuscope.cost.types import Kernel
@@ -49,7 +49,7 @@ SOURCES = (
     "Roofline: Williams, Waterman, Patterson, CACM 52(4), 2009",
     Text(
         "Time model: {file}; constants fitted to measurements (docs/calibration.md)",
-        file="src/gpuscope/cost/gemm.py",
+        file="src/gpuscope/cost/matmul/gemm.py",
     ),
 )
 

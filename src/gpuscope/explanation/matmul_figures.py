@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuscope.cost.matmul import is_aligned
+from gpuscope.cost.matmul.model import is_aligned
 from gpuscope.cost.types import Kernel
 from gpuscope.document.blocks import Axis, Explorer, Lines, Mark, Output, Series, Slider
 from gpuscope.document.text import Text, verbatim

@@ -130,7 +130,7 @@ def precision(dtype: str, device: Device, allowed: Sequence[str] = tuple(_STORED
 
 def peak_flops_per_s(device: Device, compute: str) -> float:
     """Dense peak of the unit that computes in this dtype, FLOP/s."""
-    from gpuscope.cost.gemm import rate_and_unit
+    from gpuscope.cost.matmul.gemm import rate_and_unit
 
     return rate_and_unit(device, compute)[0]
 

@@ -1,7 +1,7 @@
 """How a matrix product is cut into tiles, and how these land on a device: blocks of figures.
 
 Used by whatever is a product at heart (`matmul`, `conv`). All figures come from the planner of
-`gpuscope.cost.gemm` and its exact parts.
+`gpuscope.cost.matmul.gemm` and its exact parts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from gpuscope.cost.gemm import Machine, Plan, Problem, candidates
-from gpuscope.cost.gemm_parts import Parts, parts
 from gpuscope.cost.limits import named_limiter
-from gpuscope.cost.matmul import VECTOR_BYTES
+from gpuscope.cost.matmul.gemm import Machine, Plan, Problem, candidates
+from gpuscope.cost.matmul.model import VECTOR_BYTES
+from gpuscope.cost.matmul.parts import Parts, parts
 from gpuscope.cost.types import Limiter
 from gpuscope.document.blocks import (
     Bar,

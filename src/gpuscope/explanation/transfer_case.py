@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpuscope.api import Target, resolve_calibration, resolve_target
+from gpuscope.cost.copy.transfer import link_copy, link_rate
 from gpuscope.cost.registry import Constants, Work
-from gpuscope.cost.transfer import link_copy, link_rate
 from gpuscope.cost.types import Kernel
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text

@@ -9,8 +9,8 @@ from matmul_work import channels_last, dense
 
 from gpuscope.cost.convolution.product import ConvProduct, implicit_product, plain_product
 from gpuscope.cost.convolution.shape import Pass, conv_shape
-from gpuscope.cost.gemm import plan
-from gpuscope.cost.matmul import Operand
+from gpuscope.cost.matmul.gemm import plan
+from gpuscope.cost.matmul.model import Operand
 from gpuscope.cost.registry import Constants, Work
 from gpuscope.hardware import calibration_for, device
 from gpuscope.program.types import Op, TensorSpec

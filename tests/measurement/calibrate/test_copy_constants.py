@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from gpuscope.cost.transfer import link_rate
+from gpuscope.cost.copy.transfer import link_rate
 from gpuscope.hardware import calibration_for, device
 from gpuscope.measurement.bench.store import load_bench
 from gpuscope.measurement.bench.types import Point

@@ -119,8 +119,8 @@ class PinMemory(Change):
 
 def _locked_s(case: ChangeCase, size_bytes: float) -> float:
     """One copy of so many bytes from page-locked memory."""
+    from gpuscope.cost.copy.transfer import link_copy
     from gpuscope.cost.registry import Constants, Work
-    from gpuscope.cost.transfer import link_copy
     from gpuscope.hardware import calibration_for
     from gpuscope.program.types import Op
 

@@ -5,7 +5,3 @@ that all ranks see. `group` says which links the ranks use, `types` what a cost 
 which algorithms there are (`switched`, `torus`), `tuner` which of them NCCL takes, `tuning` what
 was measured on the machine, `units` which multiprocessors a kernel holds meanwhile.
 """
-
-from gpuscope.cost.collective import messages as messages
-from gpuscope.cost.collective import model as model
-from gpuscope.cost.collective import symmetric as symmetric

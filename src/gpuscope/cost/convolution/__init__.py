@@ -7,5 +7,3 @@ sliced `groups`), `wgrad_tiles` (its gradient kernel that adds tiles up), `direc
 Around it `layout` and `convert` copy tensors, `bias` adds and `stream` moves; `workspace` is the
 memory borrowed meanwhile.
 """
-
-from gpuscope.cost.convolution import model as model

@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine
-from gpuscope.cost.elementwise import dependent_loads, iteration, offset_s
-from gpuscope.cost.reduce_plan import reduce_plan
-from gpuscope.cost.reduction import memset_kernel, reduce_kernels
+from gpuscope.cost.pointwise.elementwise import dependent_loads, iteration, offset_s
+from gpuscope.cost.reduction.model import memset_kernel, reduce_kernels
+from gpuscope.cost.reduction.plan import reduce_plan
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec

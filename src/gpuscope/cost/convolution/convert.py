@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 from gpuscope.cost.convolution.stream import paced, stream
-from gpuscope.cost.matmul import Operand
+from gpuscope.cost.matmul.model import Operand
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec

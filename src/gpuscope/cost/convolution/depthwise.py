@@ -28,7 +28,7 @@ from gpuscope.cost.convolution.depthwise_forms import (
 from gpuscope.cost.convolution.direct import direct_gradient_s
 from gpuscope.cost.convolution.shape import ConvShape, Pass
 from gpuscope.cost.convolution.stream import stream
-from gpuscope.cost.gemm import rate_and_unit
+from gpuscope.cost.matmul.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel, Limiter
 from gpuscope.program.types import Op, TensorSpec

@@ -15,7 +15,7 @@ from math import ceil, hypot
 
 from gpuscope.cost.convolution.shape import ConvShape
 from gpuscope.cost.convolution.stream import stream
-from gpuscope.cost.gemm import rate_and_unit
+from gpuscope.cost.matmul.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec

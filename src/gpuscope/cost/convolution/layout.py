@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpuscope.cost.bandwidth import is_hot
 from gpuscope.cost.convolution.shape import channels_innermost
-from gpuscope.cost.copy import copy_kernel
+from gpuscope.cost.copy.model import copy_kernel
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text

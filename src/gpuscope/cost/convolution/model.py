@@ -37,9 +37,9 @@ from gpuscope.cost.convolution.product import (
 )
 from gpuscope.cost.convolution.shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.convolution.wgrad_tiles import adds_tiles, tiles_gradient
-from gpuscope.cost.gemm import plan, rate_and_unit
-from gpuscope.cost.gemm import reduction_s as _reduction_s
-from gpuscope.cost.matmul import Operand, compute_dtype, operand
+from gpuscope.cost.matmul.gemm import plan, rate_and_unit
+from gpuscope.cost.matmul.gemm import reduction_s as _reduction_s
+from gpuscope.cost.matmul.model import Operand, compute_dtype, operand
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec

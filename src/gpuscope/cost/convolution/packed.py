@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import ceil
 
 from gpuscope.cost.convolution.shape import ConvShape, Pass
-from gpuscope.cost.gemm import rate_and_unit
+from gpuscope.cost.matmul.gemm import rate_and_unit
 from gpuscope.cost.registry import Work
 
 SIDE = 64

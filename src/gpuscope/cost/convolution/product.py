@@ -11,8 +11,8 @@ from gpuscope.cost.convolution.packed import packed_s
 from gpuscope.cost.convolution.padding import rounded, stepped
 from gpuscope.cost.convolution.shape import ConvShape, Pass
 from gpuscope.cost.convolution.stream import stream
-from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
-from gpuscope.cost.matmul import Operand, gemm_kernels
+from gpuscope.cost.matmul.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
+from gpuscope.cost.matmul.model import Operand, gemm_kernels
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import rate_name

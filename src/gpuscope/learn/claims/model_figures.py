@@ -196,7 +196,7 @@ def resident_blocks(name: str, threads: int, registers: int, shared_bytes: int) 
 def attention_flops(batch: int, heads: int, queries: int, keys: int, head_dim: int) -> Figure:
     """FLOPs of one attention call without a mask, by the cost model."""
 
-    from gpuscope.cost.attention_tiles import attention_flops as flops
+    from gpuscope.cost.attention.tiles import attention_flops as flops
     from gpuscope.program.types import TensorSpec
 
     def spec(tokens: int) -> TensorSpec:

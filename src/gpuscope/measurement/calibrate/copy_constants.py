@@ -1,8 +1,8 @@
 """What pageable copies cost on this host: as measured, since they are its CPU's work.
 
 A staged copy runs at the CPU's pace: that of its cache up to some size, that of its memory beyond
-(`gpuscope.cost.transfer`). Both belong to the host, like its calls: nothing is carried from another
-one, and two sizes say both.
+(`gpuscope.cost.copy.transfer`). Both belong to the host, like its calls: nothing is carried from
+another one, and two sizes say both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 from statistics import median
 
-from gpuscope.cost.transfer import HOST_CACHE_BYTES, STAGED_ABOVE_BYTES, link_rate
+from gpuscope.cost.copy.transfer import HOST_CACHE_BYTES, STAGED_ABOVE_BYTES, link_rate
 from gpuscope.hardware import CalibratedValue, Device
 from gpuscope.measurement.bench.types import Point
 

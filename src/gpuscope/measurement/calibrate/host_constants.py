@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from gpuscope.cost.host import host_class
+from gpuscope.cost.host.model import host_class
 from gpuscope.hardware import CalibratedValue, Calibration
 from gpuscope.measurement.bench.types import Point
 from gpuscope.measurement.calibrate.host_compiled_constants import compiled_constants

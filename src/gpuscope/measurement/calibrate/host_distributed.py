@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from gpuscope.cost.engine import NO_KERNEL
-from gpuscope.cost.host import HostModel, host_class
+from gpuscope.cost.host.model import HostModel, host_class
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import CalibratedValue, Calibration
 from gpuscope.measurement.bench.types import Point

@@ -171,7 +171,7 @@ def program_work(name: str, whole: bool, constants: Calibration) -> dict[str, Ph
         constants: with the single calls.
     """
     from gpuscope.cost.engine import NO_KERNEL
-    from gpuscope.cost.host import HostModel
+    from gpuscope.cost.host.model import HostModel
     from gpuscope.cost.registry import Constants
     from gpuscope.program.capture import capture
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpuscope.cost.host_arithmetic import arithmetic_s
+from gpuscope.cost.host.arithmetic import arithmetic_s
 from gpuscope.document.quantities import Bytes
 from gpuscope.document.text import Text
 from gpuscope.hardware import Cluster, Device
@@ -87,7 +87,7 @@ def _spent(weighed: Weighed, held: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _prices(cluster: Cluster, world: int) -> _Prices:
-    """As `gpuscope.cost.transfer` and `host_arithmetic` price them, in round figures."""
+    """As `gpuscope.cost.copy.transfer` and `host_arithmetic` price them, in round figures."""
     link = cluster.device.host_link_bandwidth_bytes_per_s or 0.0
     moved_s = 4.0 / (link * _LINKED)
     ranks = min(world, cluster.devices_per_node)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from math import ceil
 
-from gpuscope.cost.attention_choice import has_flash
+from gpuscope.cost.attention.choice import has_flash
 from gpuscope.document.text import Text
 from gpuscope.hardware import Cluster
 from gpuscope.planning.tuning.launch import lacks

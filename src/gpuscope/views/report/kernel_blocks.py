@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from gpuscope.cost.convolution.model import products
 from gpuscope.cost.convolution.product import ConvProduct
-from gpuscope.cost.gemm import Plan, candidates, plan
-from gpuscope.cost.matmul import layout_of
+from gpuscope.cost.matmul.gemm import Plan, candidates, plan
+from gpuscope.cost.matmul.model import layout_of
 from gpuscope.cost.types import Kernel
 from gpuscope.document.blocks import Block, Paragraph, Table
 from gpuscope.document.quantities import Seconds

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from gpuscope.cost.matmul import layout_of
+from gpuscope.cost.matmul.model import layout_of
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.document.blocks import Block, Explorer, Lines, Mark, Output, Paragraph, Slider

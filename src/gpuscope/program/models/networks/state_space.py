@@ -2,8 +2,9 @@
 
 What lies between its two projections is one operator, as it is one function of mamba_ssm
 (`mamba_split_conv1d_scan_combined`): a short convolution, the scan, a gated norm. Really run, it is
-plain PyTorch, chunk by chunk; predicted are mamba_ssm's kernels (`gpuscope.cost.state_space`). Kept
-for the backward pass are its input and what the scan gives, as there.
+plain PyTorch, chunk by chunk; predicted are mamba_ssm's kernels
+(`gpuscope.cost.recurrent.state_space`). Kept for the backward pass are its input and what the scan
+gives, as there.
 """
 
 from __future__ import annotations

@@ -1,0 +1,168 @@
+"""Writes and additions by index: scatter, index_add, and sums that meet at one address."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuscope.cost.bandwidth import SECTOR_BYTES, is_hot, machine
+from gpuscope.cost.copy.model import copy_kernel, fill_kernel
+from gpuscope.cost.indexing.gather import FEW_INDICES, element_kernel, few_rows, walk
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+_WARP, _LINE_BYTES = 32, 128
+_RIVALS = 8192.0
+"""Most additions to one address that are in flight at a time (recorded up to there)."""
+
+
+@kernel_model(
+    "aten::index_add",
+    "aten::index_add_",
+    "aten::index_copy",
+    "aten::index_copy_",
+    "aten::index_fill",
+    "aten::index_fill_",
+    "aten::index_reduce_",
+)
+def index_add(work: Work) -> tuple[Kernel, ...]:
+    """Adds (or writes) rows by index, atomically."""
+    return _scatter(work, "index_add", work.op.inputs[-1])
+
+
+@kernel_model(
+    "aten::scatter",
+    "aten::scatter_",
+    "aten::scatter_add",
+    "aten::scatter_add_",
+    "aten::scatter_reduce",
+    "aten::scatter_reduce_",
+    "aten::masked_scatter",
+    "aten::masked_scatter_",
+    "aten::put_",
+    "aten::put",
+)
+def scatter(work: Work) -> tuple[Kernel, ...]:
+    """Writes (or adds, atomically) elements by index."""
+    index = work.op.inputs[1] if len(work.op.inputs) > 1 else work.op.inputs[0]
+    return _scatter(work, "scatter_add" if "add" in work.op.name else "scatter", index)
+
+
+def _scatter(work: Work, key: str, moved: TensorSpec) -> tuple[Kernel, ...]:
+    table = work.op.inputs[0]
+    before: tuple[Kernel, ...] = ()
+    if not work.op.name.endswith("_") and work.outputs and work.outputs[0].numel:
+        before = (copy_kernel(work, table, work.outputs[0], is_hot(work, 0)),)
+    if not moved.numel:
+        return before
+    indices = moved.shape[0] if moved.shape else 1
+    if key == "index_add" and indices <= FEW_INDICES and len(table.shape) > 1:
+        return (*before, few_rows(work, "index_add_few", indices, moved))
+    size = moved.numel * table.itemsize
+    read = size * (2 if "add" in key else 1) + moved.numel * 8.0 * (key != "index_add")
+    values = key != "scatter" or len(work.op.inputs) > 2
+    loads = 0.0 if key == "index_add" else walk(work, moved.numel, values)
+    made = element_kernel(work, key, key, moved.numel, read, size, loads=loads)
+    if key == "scatter_add" and moved.stride and moved.stride[-1]:
+        made = _scattered(work, made, moved.numel, size)
+    elif key == "scatter_add" and (table.itemsize >= 4 or table.numel > _rows(table)):
+        made = _contended(work, made, moved.numel)
+    reduces = work.op.name.startswith("aten::scatter_reduce")
+    if "add" in key or reduces:
+        made = _in_turn(work, made, moved)
+    return (*before, *(_reduced(work, made, before) if reduces else (made,)))
+
+
+def _reduced(work: Work, made: Kernel, before: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    """Extrema swap and try again; means count as they add, and divide by what they counted.
+
+    `scatter_reduce_two` (ATen/native/TensorAdvancedIndexing.cpp): the result is cleared where the
+    table takes no part, and copied as a whole once more.
+    """
+    how = work.op.args.get("reduce", "sum")
+    if how in ("amax", "amin", "prod"):
+        floor_s = machine(work).floor_s
+        times = work.constants.value("gather.swapped_extrema")
+        return (*before, _lasting(made, floor_s + (made.duration_s - floor_s) * times))
+    if how != "mean" or not work.outputs:
+        return (*before, made)
+    out = work.outputs[0]
+    counts, divided = fill_kernel(work, out), copy_kernel(work, out, out)
+    return (*before, counts, counts, made, made, divided, divided, divided)
+
+
+def _rows(table: TensorSpec) -> int:
+    """Rows that an index names."""
+    return table.shape[0] if table.shape else 1
+
+
+def _in_turn(work: Work, made: Kernel, moved: TensorSpec) -> Kernel:
+    """At least as long as one line of the L2 takes for all additions to it.
+
+    Lanes of a warp whose addresses lie in one sector are one addition; the four sectors of a line
+    follow each other. Recorded sums of 12,000 to 3 million values into 18 to 760 places.
+    """
+    table, m = work.op.inputs[0], machine(work)
+    if not m.clocks_per_s or not moved.numel:
+        return made
+    sectors = max(table.nbytes / SECTOR_BYTES, 1.0)
+    lines = max(table.nbytes / _LINE_BYTES, 1.0)
+    tail = moved.numel // max(moved.shape[0], 1) if moved.shape else 1
+    beside = min(float(tail), float(_WARP))  # lanes that add to one row, side by side
+    picked = sectors * (1.0 - (1.0 - 1.0 / sectors) ** (_WARP / beside))
+    asked = max(picked, beside * table.itemsize / SECTOR_BYTES)
+    turns = moved.numel / _WARP * asked / lines
+    of = "value" if table.itemsize >= 4 else "pair"
+    clock_s = m.units / m.clocks_per_s
+    seconds = m.floor_s + turns * work.constants.value(f"gather.line_{of}_clocks") * clock_s
+    return _lasting(made, seconds)
+
+
+def _lasting(made: Kernel, seconds: float) -> Kernel:
+    """The same, at least so long."""
+    scale = seconds / made.duration_s
+    if scale <= 1.0:
+        return made
+    return replace(
+        made, duration_s=seconds, low_s=made.low_s * scale, high_s=made.high_s * scale, limiter="l2"
+    )
+
+
+def _contended(work: Work, made: Kernel, items: int) -> Kernel:
+    """Atomic additions of which many meet at one address wait for each other there.
+
+    The L2 cache adds float32 itself; 16-bit values are swapped in by compare-and-swap, which is
+    tried again whenever another thread came first.
+    """
+    get = work.constants.value
+    m = machine(work)
+    if not m.clocks_per_s:
+        return made
+    each = items / max(work.op.inputs[0].numel, 1)
+    clock_s = m.units / m.clocks_per_s
+    if work.op.inputs[0].itemsize >= 4:
+        adding_s = (
+            max(items / get("gather.adds_per_clock"), each * get("gather.add_clocks")) * clock_s
+        )
+    else:
+        turn_s = get("gather.swap_s")
+        turn_s += min(each, _RIVALS) * get("gather.swap_again_s")
+        adding_s = (each - 1.0) * turn_s if each > 1.0 else 0.0
+    hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
+    # An index, then what it points at, then the sum's way back.
+    start_s = walk(work, items) * (m.l2_latency_s if hot else m.latency_s)
+    return _lasting(made, m.floor_s + start_s + adding_s)
+
+
+def _scattered(work: Work, made: Kernel, items: int, size: float) -> Kernel:
+    """Additions at places of their own: atomic ones of the L2 cache, a sector each."""
+    get = work.constants.value
+    m = machine(work)
+    if not m.clocks_per_s:
+        return made
+    adding_s = items * m.units / m.clocks_per_s / get("gather.atomics_per_clock")
+    apart = work.op.inputs[0].nbytes > m.l2_bytes / 2  # what is added to does not stay near
+    moved_s = (items * 32.0 * apart + size * 3) / m.read_bytes_per_s
+    # An index, then what it points at, then the sum's way back.
+    seconds = m.floor_s + get("gather.scattered_s") + adding_s + moved_s
+    return _lasting(made, seconds)

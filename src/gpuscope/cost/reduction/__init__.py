@@ -1,0 +1,3 @@
+"""Reductions: `model` is what the operators become, `plan` how ATen cuts them, `threads` what they
+issue, `workspace` what they borrow. Beside them `softmax`, `loss` and running totals (`scan`).
+"""
