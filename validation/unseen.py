@@ -5,8 +5,9 @@
     python validation/unseen.py judge              # afterwards: the tables of docs/accuracy.md
 
 The programs are in `workloads/`, set by set (`unseen_*.py`, `fresh_*.py`, `third_*.py`,
-`fourth_*.py`, `fifth_*.py`), written as a tutorial or a paper's code would be. What was said before
-the measurement stays in the file and is judged as it was; what today's models say stands beside it.
+`fourth_*.py`, `fifth_*.py`, `sixth_*.py`), written as a tutorial or a paper's code would be. What
+was said before the measurement stays in the file and is judged as it was; what today's models say
+stands beside it.
 A GPU of another kind than the H200 serves as well: predictions are made for both.
 """
 
@@ -31,7 +32,9 @@ from zoo import Entry  # noqa: E402
 SAID = HERE / "results" / "unseen_said.json"
 RESULTS = HERE / "results" / "unseen.json"
 RECORDINGS = HERE / "recordings"
-FOLDERS = {"first": "unseen", "second": "fresh"} | {n: n for n in ("third", "fourth", "fifth")}
+FOLDERS = {"first": "unseen", "second": "fresh"} | {
+    n: n for n in ("third", "fourth", "fifth", "sixth")
+}
 """Of a device's recordings, by set. Beside them `<folder>_host.toml`, constants of the H200's host by
 its own bench of the same minutes."""
 
@@ -81,6 +84,16 @@ _NAMES = {
     "fifth_compiled": """sharpness_aware_compiled capped_language_compiled
         graphs_denoised_compiled""",
     "fifth_signals": """noise_to_voice private_gradients""",
+    "sixth_views": """face_recognition windows_and_grids masks_from_points matched_pictures""",
+    "sixth_makers": """deep_latents pixel_by_pixel parallel_painting consistent_denoiser
+        proposals_along_rays""",
+    "sixth_texts": """doubling_recurrence differences_of_attention packed_documents_compiled
+        sparse_dictionary tags_of_words rare_words_last""",
+    "sixth_readers": """paged_decode static_words_compiled encoded_with_padding""",
+    "sixth_sounds": """who_speaks books_of_music noises_in_time""",
+    "sixth_sciences": """many_aggregates lattice_flow_compiled phases_from_intensities
+        centres_of_clouds stacked_forecasts words_from_neighbours""",
+    "sixth_compiled": """pictures_and_captions_compiled clearer_pictures_compiled""",
 }
 
 PROGRAMS: tuple[Entry, ...] = tuple(
@@ -180,6 +193,9 @@ def rows(names: list[str]) -> list[dict[str, Any]]:
             if not file.exists():
                 continue
             real = json.loads(file.read_text())
+            if "error" in said[entry.name]:
+                print(f"{on} {entry.name}: {said[entry.name]['error']}", flush=True)
+                continue
             row = {"name": entry.name, "on": on, "set": set_of(entry), "said": said[entry.name][on]}
             row["measured"] = {
                 "step_s": real["step_time_s"],
@@ -346,7 +362,7 @@ def measure_all(out: Path, names: list[str], seconds: float, budget_s: float) ->
         measure.bench_host(out / "first")
     bench_s = time.perf_counter() - began
     print(f"bench done after {bench_s:.0f} s", flush=True)
-    import torch  # noqa: F401
+    import torch
     import torch._dynamo  # noqa: F401
     import transformers  # noqa: F401
 

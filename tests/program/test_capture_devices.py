@@ -65,6 +65,18 @@ def test_a_device_as_context_and_as_default() -> None:
     assert torch.zeros(1).device.type == "cpu"
 
 
+def test_what_is_made_from_data_in_a_context_lies_there() -> None:
+    def build():
+        with torch.device("cuda"):
+            share, two = torch.tensor([1.0, 2.0]), torch.as_tensor([3.0, 4.0])
+            here = torch.tensor([5.0], device="cpu")
+        outside = torch.tensor([6.0])
+        assert [x.is_cuda for x in (share, two, here, outside)] == [True, True, False, False]
+        return lambda: share * two
+
+    assert {s.device for s in one(of(build), "mul").inputs} == {"device"}
+
+
 def test_tied_weights_stay_tied() -> None:
     class Model(nn.Module):
         def __init__(self):

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._device import _device_constructors
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils._mode_utils import no_dispatch
 
 from gpuscope.document.text import Text
@@ -195,8 +196,22 @@ def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **_
     return _to(self, device, TYPE_NAMES[name.rpartition(".")[2]], non_blocking=non_blocking)
 
 
+def _of_context() -> torch.device | None:
+    """Where `with torch.device("cuda")` or a default says that new tensors lie, if on a device.
+
+    PyTorch puts it in for the functions that it had listed, not for those put in their place here.
+    """
+    for mode in reversed(_get_current_function_mode_stack()):
+        if isinstance(mode, DeviceContext):
+            return mode.device if is_device_type(mode.device) else None
+    return None
+
+
 def _from_data(original: Any) -> Any:
     def make(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+        plain = not isinstance(data, torch.Tensor | torch.UntypedStorage)
+        if device is None and plain:
+            device = _of_context()
         from_device = isinstance(data, torch.Tensor) and on_device(data)
         if from_device and (device is not None):
             return _to(data, device=device, dtype=kwargs.get("dtype"))
@@ -207,7 +222,7 @@ def _from_data(original: Any) -> Any:
                 and type(_first(data)) is float
             ):
                 kwargs["dtype"] = DefaultType.own
-            made: torch.Tensor = original(data, *args, **kwargs)
+            made: torch.Tensor = original(data, *args, device="cpu", **kwargs)
             if made.numel() == 0:  # nothing is copied
                 return torch.empty(made.shape, dtype=made.dtype, device=with_index(device))
             return _ORIGINAL_TO(made, with_index(device))
@@ -215,10 +230,8 @@ def _from_data(original: Any) -> Any:
             with no_dispatch():
                 mapped: torch.Tensor = original(data, *args, **kwargs)
             return mapped
-        if device is None and not isinstance(data, torch.Tensor):
-            # Said plainly: under `with torch.device("cuda")` PyTorch puts the device in for itself,
-            # but only if it listed its constructors before they were replaced here.
-            device = "cpu"
+        if device is None and plain:
+            device = "cpu"  # said plainly: PyTorch's own list may hold `original`
         if DefaultType.differs() and kwargs.get("dtype") is None and type(_first(data)) is float:
             kwargs["dtype"] = DefaultType.own
         result: torch.Tensor = original(data, *args, device=device, **kwargs)
