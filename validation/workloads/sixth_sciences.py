@@ -1,6 +1,5 @@
 """Programs of a sixth set that no constant was fitted to: graphs, flows, light, clouds, series."""
 
-
 from itertools import pairwise
 
 import torch
