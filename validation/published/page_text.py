@@ -193,10 +193,11 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "70 W; two runs of its tables differ by 17 %, and both are fitted), an L4 (a quarter, at 72 W: before, it came out 25 to 40 % too fast), a V100 and an A100 on "
         "PCIe is fitted to its tables of single operators.",
         "Attention windows: Gemma 3 12B on TPUs, five of whose six blocks see 1,024 tokens, came out 1 % and 7 % too fast at first sight, with "
-        "what its recipe prints (sequences of 32,768, blocks of 1,024, the output layer in 16 pieces). GPT-OSS 120B came out 20 to 50 % too "
-        "fast, and not for its windows: with bf16 on GB300 a block takes 24 ms, of which 16 are found, 1.1 of them attention. Its experts have biases, which "
-        "Megatron-Core adds in float32 steps of their own (`_apply_bias`, megatron/core/transformer/moe/experts.py; by their bytes 2 ms); "
-        "these, attention's sinks and recomputed norms are not in the program. One plan on one machine went from 28,947 to 18,304 and back to 28,672 "
+        "what its recipe prints (sequences of 32,768, blocks of 1,024, the output layer in 16 pieces). GPT-OSS 120B had come out 20 to 50 % too "
+        "fast, and not for its windows: Megatron-Core clamps an expert's gate and value and puts them together again in steps of their own, adds the last "
+        "bias in float32 steps (`_apply_bias`, megatron/core/transformer/moe/experts.py), and turns queries and keys step by step, since YaRN scales them. "
+        "With these in the program its rows in bf16 are 11 % too fast to 6 % too slow, those in MXFP8 5 % too fast. Not in it are attention's sinks and what GB200's recipe computes again "
+        "(norms, the activation of experts). One plan on one machine went from 28,947 to 18,304 and back to 28,672 "
         "tokens/s a GPU in its last three releases.",
         "NeMo 25.09 prints no precision: its footnote and the layouts of its recipes say float8. Dense models came out 9 % too fast to 13 % too slow, mixtures of "
         "experts 27 % too fast to 32 % too slow; Qwen3 on GB200 and B200, whose recipes replay CUDA graphs, had been 49 and 103 % too slow without.",
@@ -269,9 +270,10 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "NeuSight：模型尺寸、输出头与计时范围取自其自己的文件：其 gpt3_xl 宽 3,072、29 亿参数（此前被当作 GPT-3 XL）；"
         "BERT 推理是分类；梯度逐次累加。来源没有说明精度；依据其设备文件假设为不使用张量核心的 float32。T4（70 W，约为峰值的"
         "一半；其两次测量相差 17 %，两者都参与拟合）、L4（72 W，约四分之一：此前预测偏快 25 至 40 %）、V100 与 PCIe 版 A100 上 float32 矩阵乘能达到的速率，由其单算子实测拟合。",
-        "滑动窗口：TPU 上的 Gemma 3 12B（六块中五块只看 1,024 个 token）按其配方（序列 32,768、分块 1,024、输出层分 16 块）初次预测即快 1 % 与 7 %。GPT-OSS 120B 快 20 至 50 %，"
-        "原因不在窗口：GB300 上 bf16 每块 24 ms，只找到 16 ms，其中注意力 1.1 ms。它的专家带偏置，Megatron-Core 以单独的 float32 步骤相加（megatron/core/transformer/moe/experts.py 的 `_apply_bias`，按字节约 2 ms）；"
-        "这些、注意力汇点（sink）与重算的归一化均不在程序中。同一方案在同一机器的最近三个版本中，每 GPU 每秒 token 数由 28,947 变为 18,304，又回到 28,672。",
+        "滑动窗口：TPU 上的 Gemma 3 12B（六块中五块只看 1,024 个 token）按其配方（序列 32,768、分块 1,024、输出层分 16 块）初次预测即快 1 % 与 7 %。GPT-OSS 120B 曾快 20 至 50 %，"
+        "原因不在窗口：Megatron-Core 对专家的门控与数值分步截断再拼接，最后的偏置以单独的 float32 步骤相加（megatron/core/transformer/moe/experts.py 的 `_apply_bias`），"
+        "且因 YaRN 缩放，查询与键的旋转逐步计算。计入后 bf16 的各行为快 11 % 至慢 6 %，MXFP8 的快 5 %。注意力汇点（sink）与 GB200 配方重算的部分（归一化、专家激活）仍不在程序中。"
+        "同一方案在同一机器的最近三个版本中，每 GPU 每秒 token 数由 28,947 变为 18,304，又回到 28,672。",
         "NeMo 25.09 没有写明精度：其脚注与配方中的布局说明是 float8。稠密模型快 9 % 至慢 13 %，混合专家模型快 27 % 至慢 32 %；GB200 与 B200 上的 Qwen3，其配方重放 CUDA graph，不计入时慢 49 与 103 %。",
         "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，与这些版本的其他混合专家模型相同。它的扫描是 mamba_ssm 的内核，每个张量搬运一次，矩阵乘按 Triton 可达的速率（`src/gpuscope/cost/recurrent/state_space.py`）；"
         "它们只占一步的十分之一，而其中最大者的一个调优过的内核实测为其预测的 0.86 倍（tilelang 的 benchmark/mamba2，H800），因此不能解释。每个宽 1,856 的专家各为一次矩阵乘、路由的 float32 步骤、共享专家自己的流均不在程序中。",

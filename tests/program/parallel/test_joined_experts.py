@@ -8,7 +8,7 @@ import torch
 from tiny_decoders import MIXTURE
 
 from gpuscope.api import capture
-from gpuscope.program.models.networks.transformer_experts import ExpertMatrices
+from gpuscope.program.models.networks.expert_matrices import ExpertMatrices
 from gpuscope.program.models.parallel.options import ParallelOptions, Software
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.program.types import Program

@@ -45,6 +45,8 @@ PLANS = [
     ("mixture", {**HALF, "etp": 2}, {"fused_steps": True}),
     ("mixture", {**HALF, "ep": 2}, {"fused_steps": True}),
     ("mixture", SHARED, {"fused_steps": True}),
+    ("biased", {**HALF, "ep": 2}, {}),
+    ("biased", {**HALF, "ep": 2}, {"fused_steps": True}),
     ("latent", HALF, {"fused_steps": True, "latent_again": True}),
     ("latent", SHARED, {"fused_steps": True}),
     ("llama", {"cp": 2, "microbatch": 4, "rotation": "heads"}, {}),

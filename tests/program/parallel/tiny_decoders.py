@@ -1,5 +1,7 @@
 """Decoders small enough to be trained in a test, one of each kind."""
 
+from dataclasses import replace
+
 from gpuscope.program.models.parallel.size import (
     Experts,
     LatentAttention,
@@ -101,7 +103,12 @@ HYBRID = TransformerSize(
     states=StateSpace(heads=4, head=8, state=8, groups=2, chunk=8),
 )
 
+BIASED = replace(
+    MIXTURE, experts=Experts(count=4, chosen=2, ffn=24, limit=0.05), mlp_bias=True, rope_factor=1.35
+)
+
 KINDS = {
+    "biased": BIASED,
     "llama": LLAMA,
     "gpt": GPT,
     "mixture": MIXTURE,

@@ -101,7 +101,10 @@ class GroupedAttention(nn.Module):
         self.group = size.heads // size.kv_heads
         self.kind = software.attention
         self.rotated = size.positions == "rope"
-        self.rotate = one_kernel(rotate, software.fused_steps and size.positions == "rope")
+        # Megatron-LM turns step by step where rotations scale, for which Transformer Engine has no
+        # kernel (megatron/core/models/common/embeddings/rope_utils.py).
+        turns = size.positions == "rope" and size.rope_factor == 1
+        self.rotate = one_kernel(rotate, software.fused_steps and turns)
         wide, narrow = size.heads * size.head, size.kv_heads * size.head
         self.fused = software.fused_projections
         if self.fused:

@@ -45,7 +45,7 @@ def rotation(size: TransformerSize, tokens: int) -> Rotation:
     steps = torch.arange(0, features, 2, dtype=torch.float32) / features
     angles = torch.outer(torch.arange(tokens, dtype=torch.float32), size.rope_base**-steps)
     angles = torch.cat((angles, angles), dim=-1)
-    return angles.cos(), angles.sin()
+    return angles.cos() * size.rope_factor, angles.sin() * size.rope_factor
 
 
 def rotate(x: torch.Tensor, by: Rotation) -> torch.Tensor:

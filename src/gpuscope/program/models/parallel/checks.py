@@ -238,6 +238,12 @@ def _check_experts(size: TransformerSize, plan: Parallelism) -> None:
             Text("The model has none."),
             Text("Leave out --ep."),
         )
+    if plan.etp > 1 and size.mlp_bias:
+        raise InvalidValueError(
+            Text("The matrices of experts with biases cannot be cut over ranks here."),
+            Text("Each rank would add the whole bias to its part of the sum."),
+            Text("Leave out --etp."),
+        )
     if size.experts.ffn % plan.etp:
         raise InvalidValueError(
             Text(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from math import log
 from typing import Any
 
 from gpuscope.document.text import Text
@@ -195,8 +196,11 @@ def _gpt_oss(values: Values) -> TransformerSize:
         count=values.get("num_local_experts", 128),
         chosen=values.get("num_experts_per_tok", 4),
         ffn=values["intermediate_size"],
+        limit=values.get("swiglu_limit", 7.0),
     )
-    return _windowed(values, 2, experts=experts, qkv_bias=True, out_bias=True, mlp_bias=True)
+    longer = (values.get("rope_scaling") or {}).get("factor", 32.0)
+    biases = {"qkv_bias": True, "out_bias": True, "mlp_bias": True}
+    return _windowed(values, 2, experts=experts, rope_factor=1 + 0.1 * log(longer), **biases)
 
 
 def _gemma(values: Values, every: int) -> TransformerSize:

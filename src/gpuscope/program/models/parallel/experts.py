@@ -227,7 +227,7 @@ def apply_expert_parallel(model: Transformer, meshes: Meshes) -> None:
             feed.exchange = Cut(meshes.etp, here, feed.exchange, fused=feed.fused)
         for name, matrix in list(feed.experts.named_parameters()):
             places = [Shard(0)] if meshes.ep is not None else []
-            if meshes.etp is not None:
+            if meshes.etp is not None:  # without biases, which `checks` refuses
                 places.append(Shard(1 if name == "down" else 2))
             part = nn.Parameter(distribute_tensor(matrix, spread, places))
             feed.experts.register_parameter(name, part)

@@ -29,6 +29,7 @@ class Experts:
         shared_ffn: width of the experts that work on every token, together; 0 for none.
         dense_layers: leading blocks that keep an ordinary feed-forward part.
         shared_gate: the shared expert's result is weighted by a gate of its own.
+        limit: what an expert's gate and what it lets through are clamped to; 0: they are not.
     """
 
     count: int
@@ -37,6 +38,7 @@ class Experts:
     shared_ffn: int = 0
     dense_layers: int = 0
     shared_gate: bool = False
+    limit: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +167,10 @@ class TransformerSize:
             matrix work).
         rope_base: base of the rotary frequencies.
         rope_share: share of a head's features that are rotated.
+        rope_factor: by which cosines and sines are multiplied (YaRN, arXiv:2309.00071).
         tied: the output layer is the embedding.
-        qkv_bias, out_bias, mlp_bias, norm_bias: which parts have biases (`norm_bias` has a meaning
-            for "layer" only).
+        qkv_bias, out_bias, mlp_bias, norm_bias: which parts have biases, experts as feed-forward
+            parts (`norm_bias` has a meaning for "layer" only).
         head_norm: queries and keys are normed per head (Qwen3).
         result_norm: what attention and the feed-forward part give is normed too (Gemma 2 and 3).
         experts: a mixture of experts, or None.
@@ -195,6 +198,7 @@ class TransformerSize:
     positions: str = "rope"
     rope_base: float = 10000.0
     rope_share: float = 1.0
+    rope_factor: float = 1.0
     tied: bool = False
     qkv_bias: bool = False
     out_bias: bool = False

@@ -1,6 +1,6 @@
 """What Megatron-LM and Transformer Engine make of a captured step that PyTorch's own code does not.
 
-Seven habits, each a fact of the software's documentation or code, each a change of the captured
+Eight habits, each a fact of the software's documentation or code, each a change of the captured
 program that leaves its operators where they are:
 
 - Tokens in the first dimension (Korthikanti et al. 2022): what tensor parallel ranks gather or
@@ -17,7 +17,11 @@ program that leaves its operators where they are:
 
 - The experts' activation and the cast of its result are part of the grouped product before it, and
   in the backward pass so are the activation's gradient and its cast
-  (`NVTE_CUTEDSL_FUSED_GROUPED_MLP`, `use_transformer_engine_op_fuser`).
+  (`NVTE_CUTEDSL_FUSED_GROUPED_MLP`, `use_transformer_engine_op_fuser`); so are the clamped gates
+  (`ScaledClampedQGeGLU`) and the last bias.
+
+- The bias of an expert's first product is added by the product, and summed by the product for its
+  weights (Transformer Engine's grouped linear layers).
 
 - Attention within a window is cuDNN's where all attention is (Transformer Engine's fused attention
   takes a window; PyTorch has one for FlashAttention alone).
@@ -65,6 +69,9 @@ _COPIES = frozenset({"aten::cat", "aten::clone", "aten::contiguous"})
 _CAST = "gpuscope::cast_transpose"
 _BLOCK = re.compile(r"layers\.\d+")
 _GROUPED = "aten::_scaled_grouped_mm"
+_BIAS = ".experts.first_bias"
+_LAST = (".experts.clamp", ".experts.last_bias")
+"""Modules of `gpuscope.program.models.networks.biased_experts`."""
 _BETWEEN = frozenset({*_COPIES, _CAST, "aten::ones", "aten::div", "aten::add_", "aten::sum"})
 """What may lie between a collective and its product: copies, casts with their factors, a share of
 the bias and its gradient, a sum of gradients."""
@@ -80,7 +87,7 @@ def as_software(program: Program, software: Software, kept_in: str = "float32") 
             labels; "tp" are the tensor parallel ranks.
         software: `tokens_first`, `tp_overlap`, `fused_accumulation`, `cast_once`, `send_once`,
             `exchange_overlap`, `kept`, `sums_beside`, `attention_rows`, `fused_experts`,
-            `attention` and `graphs` are read.
+            `attention`, `fused_steps` and `graphs` are read.
         kept_in: dtype that gradients are added up in.
     """
     if software.cast_once:
@@ -89,7 +96,10 @@ def as_software(program: Program, software: Software, kept_in: str = "float32") 
     as_compiled(ops, software)
     if software.attention == "cudnn":
         _same_attention(ops)
+    if software.fused_steps:
+        _take_over(ops, (_BIAS,))
     if software.fused_experts:
+        _take_over(ops, _LAST)
         _fuse_experts(ops)
     if software.fused_accumulation:
         _fuse_accumulation(ops, kept_in)
@@ -141,6 +151,13 @@ def _fuse_accumulation(ops: list[Op], kept_in: str) -> None:
         if at is not None and ops[at].name in _PRODUCTS:
             ops[index] = replace(op, view=True)
             ops[at] = replace(ops[at], args={**ops[at].args, ADDED_TO: kept_in})
+
+
+def _take_over(ops: list[Op], modules: tuple[str, ...]) -> None:
+    """What these modules do is part of a product and makes no work of its own."""
+    for index, op in enumerate(ops):
+        if op.module.endswith(modules):
+            ops[index] = replace(op, view=True)
 
 
 def _fuse_experts(ops: list[Op]) -> None:
