@@ -246,7 +246,9 @@ GROUPS = (
         lambda m: of("pointwise", "clone", "copy_")(m) or of("transfer", "d2d")(m),
         {"copy.memcpy.odd_size_s": 2.0e-6},
     ),
-    Group("cat", of("pointwise", "cat2", "stack4"), {"copy.cat.cycles": 1.0}, ("copy.cat",)),
+    Group(
+        "cat", of("pointwise", "cat2", "stack4"), {"copy.cat.dense_cycles": 0.1375}, ("copy.cat",)
+    ),
     Group(
         "indexed",
         of("pointwise", "triu"),

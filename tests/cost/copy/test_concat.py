@@ -48,3 +48,40 @@ def test_what_is_strided_goes_in_launches_of_64() -> None:
     assert len(run("cat", (part,) * 100, (dense(6400, 33),), dim=0)) == 2
     whole = dense(64, 33)
     assert len(run("cat", (whole,) * 100, (dense(6400, 33),), dim=0)) == 1
+
+
+def _view(shape: tuple[int, ...], stride: tuple[int, ...], dtype: str = "bfloat16") -> TensorSpec:
+    return TensorSpec(shape, stride, dtype, "device", -1)
+
+
+def test_one_strided_input_waits_for_its_own_steps() -> None:
+    """A cache of 134 million keys and their newest: 806 us, 6 times what its bytes take."""
+    held = _view((64, 8, 2048, 128), (2098176, 262272, 128, 1))
+    newest = _view((64, 8, 1, 128), (1024, 128, 128, 1))
+    made = one("cat", (held, newest), (dense(64, 8, 2049, 128, dtype="bfloat16"),), dim=-2)
+    assert made.limiter == "latency"
+    assert made.duration_s == pytest.approx(806e-6, rel=0.08)
+    fewer = _view((64, 576, 768), (442368, 768, 1), "float32")
+    token = _view((64, 1, 768), (0, 768, 1), "float32")
+    made = one("cat", (token, fewer), (dense(64, 577, 768),), dim=1)
+    assert made.duration_s == pytest.approx(142e-6, rel=0.08)  # 0.68 us a step for 0.81
+
+
+def test_several_strided_inputs_fill_each_others_waits() -> None:
+    """Of 16.8 million values each: one 102 us (float32), two 138 (bfloat16)."""
+    one_of = _view((8, 32, 512, 128), (2097152, 128, 4096, 1), "float32")
+    empty = dense(0)
+    alone = seconds(run("cat", (empty, one_of), (dense(8, 32, 512, 128),), dim=-2))
+    half = _view((32, 64, 128, 64), (1048576, 128, 8192, 1))
+    out = dense(32, 64, 128, 128, dtype="bfloat16")
+    both = seconds(run("cat", (half, half), (out,), dim=-1))
+    assert alone == pytest.approx(102e-6, rel=0.08)
+    assert both == pytest.approx(138e-6, rel=0.08)
+
+
+def test_a_lone_thin_input_leaves_the_others_stores_side_by_side() -> None:
+    """512 values of each row and one more: 104 us, not three times as long."""
+    wide = _view((1, 64, 512, 512), (16777216, 262144, 512, 1))
+    thin = _view((1, 64, 512, 1), (64, 1, 0, 1))
+    out = dense(1, 64, 512, 513, dtype="bfloat16")
+    assert seconds(run("cat", (wide, thin), (out,), dim=-1)) == pytest.approx(104e-6, rel=0.2)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import (
@@ -69,10 +70,9 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     if not whole or not (first or last):
         batch, launch = _STRIDED_BATCH, _strided
     else:
-        batch, launch = _BATCH, _dense
+        batch, launch = _BATCH, partial(_dense, first=first)
     return tuple(
-        kernel(work, launch(work, parts[at : at + batch], first))
-        for at in range(0, len(parts), batch)
+        kernel(work, launch(work, parts[at : at + batch])) for at in range(0, len(parts), batch)
     )
 
 
@@ -112,7 +112,7 @@ def _dense(work: Work, parts: Sequence[TensorSpec], first: bool) -> Launch:
     cycles = get("copy.cat.dense_cycles") * out.itemsize / 4
     if not units:
         cycles = get("copy.cat.plain_cycles") + get("copy.cat.dim_cycles") * len(parts[0].shape)
-        cycles += get("copy.cat.apart_cycles") * _apart(width * out.itemsize, run)
+        cycles += get("copy.cat.apart_cycles") * _apart(width * out.itemsize, run, parts)
     return _launch(
         work,
         parts,
@@ -123,39 +123,61 @@ def _dense(work: Work, parts: Sequence[TensorSpec], first: bool) -> Launch:
     )
 
 
-def _apart(bytes_at_once: float, run: Sequence[float]) -> float:
+def _apart(bytes_at_once: float, run: Sequence[float], parts: Sequence[TensorSpec]) -> float:
     """How far from each other a warp stores, 0 (side by side) to 1 (a sector and a half apart).
 
     Args:
         bytes_at_once: that a thread loads: its neighbour stores so far on, where all is dense.
         run: bytes of each input that lie side by side in the output.
+        parts: the inputs; each counts by its values.
     """
     if min(run) >= SECTOR_BYTES:
         return 0.0
-    dense = bytes_at_once / SECTOR_BYTES
-    share = min(dense * sum(run) / min(run), _FARTHEST)
-    return max((share - dense) / (_FARTHEST - dense), 0.0)
+    dense, together, total = bytes_at_once / SECTOR_BYTES, sum(run), 0.0
+    for length, part in zip(run, parts, strict=True):
+        if length < SECTOR_BYTES:
+            share = min(dense * together / length, _FARTHEST)
+            total += part.numel * max((share - dense) / (_FARTHEST - dense), 0.0)
+    return total / sum(t.numel for t in parts)
 
 
-def _strided(work: Work, parts: Sequence[TensorSpec], first: bool) -> Launch:
-    """An offset a value, in and out; few threads go a long way."""
+def _strided(work: Work, parts: Sequence[TensorSpec]) -> Launch:
+    """An offset a value, in and out; few threads go a long way.
+
+    Two divisions a dimension but the first keep the multiprocessor busy, and one follows the other:
+    the blocks of one input alone wait for their own steps, those of several fill each other's
+    waits. Those of an input begin when the ones of the inputs before leave places.
+    """
     get, m = work.constants.value, machine(work)
     block, each = _STRIDED_THREADS, m.units * 2
-    steps = max(t.numel for t in parts) / (each * block)
-    waves = max(1, ceil(each * len(parts) / (m.units * 4)))
+    places = m.units * max(m.threads_per_unit // block, 1)
+    out, numel = work.outputs[0], sum(t.numel for t in parts)
+    divisions = _rank(work) - 1
+    scattered = sum(t.numel * _scattered(t, part_of(out, t)) for t in parts) / numel
+    run = _run_bytes(work, parts, True)
+    cycles = get("copy.cat.strided_cycles") + divisions * get("copy.cat.strided_dim_cycles")
+    cycles += scattered * get("copy.cat.scattered_cycles")
+    cycles += get("copy.cat.apart_cycles") * _apart(out.itemsize, run, parts)
     hot = all(is_hot(work, i) for i, t in enumerate(work.op.inputs) if t.numel)
     step_s = get(f"copy.cat.{'hot_step' if hot else 'step'}_s")
-    out = work.outputs[0]
-    scattered = sum(t.numel * _scattered(t, part_of(out, t)) for t in parts)
-    scattered /= sum(t.numel for t in parts)
-    cycles = get("copy.cat.cycles") + scattered * get("copy.cat.scattered_cycles")
-    run = _run_bytes(work, parts, True)
-    cycles += get("copy.cat.apart_cycles") * _apart(out.itemsize, run)
-    shared_s = _shared_sectors_s(work, parts, run, sum(run))
-    made = _launch(
-        work, parts, "cat", (each, block, cycles), steps * step_s / waves, streaming=False
+    step_s += divisions * get("copy.cat.step_dim_s") + scattered * get("copy.cat.step_scattered_s")
+    steps = [t.numel / (each * block) for t in parts]
+    begun = [min(n, 1.0) for n in steps]
+    chain_s = step_s * max(max(steps), 1.0, sum(steps) * each / places)
+    chain_s += get("copy.cat.strides_s") * max(max(begun), sum(begun) * each / places)
+    waves = max(1, ceil(each * len(parts) / places))
+    shape = (each, block, cycles)
+    made = _launch(work, parts, "cat", shape, chain_s / waves, streaming=False)
+    # Sectors that inputs share are read back meanwhile.
+    shared = _shared_sectors_s(work, parts, run, sum(run)) * m.read_bytes_per_s
+    return replace(
+        made,
+        cold_bytes=made.cold_bytes + shared,
+        least_bytes=made.cold_bytes + made.hot_bytes + made.written_bytes,
+        floor_s=get("copy.cat.begin_s"),
+        loads=0.0,
+        overlap=get("copy.cat.overlap"),
     )
-    return replace(made, floor_s=get("copy.cat.strides_s") + shared_s)
 
 
 def _scattered(source: TensorSpec, target: TensorSpec) -> float:
