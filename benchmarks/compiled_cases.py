@@ -170,6 +170,80 @@ def dropout(torch: Any, mib: float, device: str) -> tuple[Any, list[Any]]:
     return lambda a, b: torch.nn.functional.dropout(a, 0.1) + b, [x, torch.randn_like(x)]
 
 
+SPECIAL: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda torch, x: x + 1.25,
+    "mul_add": lambda torch, x: x * 0.75 + 0.25,
+    "relu": lambda torch, x: torch.relu(x - 0.01),
+    "where": lambda torch, x: torch.where(x > 0.1, x, x + 0.5),
+    "cast": lambda torch, x: (x + 0.5).to(torch.bfloat16).float(),
+    "exp": lambda torch, x: torch.exp(-x),
+    "expm1": lambda torch, x: torch.expm1(-x.abs()),
+    "log": lambda torch, x: torch.log(x.abs() + 2.0),
+    "log1p": lambda torch, x: torch.log1p(x.abs()),
+    "sin": lambda torch, x: torch.sin(x),
+    "cos": lambda torch, x: torch.cos(x),
+    "sqrt": lambda torch, x: torch.sqrt(x.abs() + 0.5),
+    "rsqrt": lambda torch, x: torch.rsqrt(x.abs() + 0.5),
+    "reciprocal": lambda torch, x: torch.reciprocal(x.abs() + 0.5),
+    "div": lambda torch, x: (x + 0.5) / (x.abs() + 1.5),
+    "tanh": lambda torch, x: torch.tanh(x + 0.25),
+    "sigmoid": lambda torch, x: torch.sigmoid(x),
+    "silu": lambda torch, x: torch.nn.functional.silu(x),
+    "erf": lambda torch, x: torch.erf(x),
+    "gelu": lambda torch, x: torch.nn.functional.gelu(x),
+    "gelu_tanh": lambda torch, x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "softplus": lambda torch, x: torch.nn.functional.softplus(x),
+    "mish": lambda torch, x: torch.nn.functional.mish(x),
+    "elu": lambda torch, x: torch.nn.functional.elu(x),
+    "powf": lambda torch, x: (x.abs() + 0.5) ** 1.3,
+    "round": lambda torch, x: torch.round(x * 1.5),
+    "int_div": lambda torch, x: ((x.to(torch.int32) + 77777) // 7).float(),
+    "atan2": lambda torch, x: torch.atan2(x, x + 1.5),
+}
+"""What `special` applies: a few operators each, which say what one of them takes."""
+
+
+def special(
+    torch: Any, mib: float, device: str, kind: str = "tanh", times: int = 4
+) -> tuple[Any, list[Any]]:
+    """A function of every element, so many times in a row: the slope is its instructions."""
+
+    def run(x: Any) -> Any:
+        for _ in range(times):
+            x = SPECIAL[kind](torch, x)
+        return x
+
+    return run, [_flat(torch, mib, "float32", device)]
+
+
+def middle(
+    torch: Any,
+    mib: float,
+    device: str,
+    long: int = 48,
+    columns: int = 256,
+    dtype: str = "bfloat16",
+    inputs: int = 1,
+    kind: str = "sum",
+) -> tuple[Any, list[Any]]:
+    """A short axis before the last: a sum of products, a softmax, or the sum that it weighs."""
+    itemsize = torch.empty((), dtype=getattr(torch, dtype)).itemsize
+    rows = max(8, int(mib * MIB) // (long * columns * itemsize))
+    given = [torch.randn(rows, long, columns, device=device).to(getattr(torch, dtype))]
+    given += [torch.randn_like(given[0]) for _ in range(inputs - 1)]
+
+    def run(*tensors: Any) -> Any:
+        wide = tensors[0].float()
+        for other in tensors[1:]:
+            wide = wide * other
+        if kind == "sum":
+            return wide.sum(1)
+        weight = torch.softmax(wide, 1)
+        return weight.to(tensors[0].dtype) if kind == "softmax" else (weight * tensors[-1]).sum(1)
+
+    return run, given
+
+
 def batch_norm(
     torch: Any,
     mib: float,
@@ -260,6 +334,8 @@ MAKERS: dict[str, Callable[..., tuple[Any, list[Any]]]] = {
         layer_norm,
         rms_norm,
         softmax,
+        middle,
+        special,
         dropout,
         batch_norm,
         max_pool,
@@ -320,6 +396,20 @@ def _cases() -> tuple[Case, ...]:
     add("softmax", (64,), backward=True, first=64)
     add("softmax", (256,), backward=True, dtype="float32", dropout=0.1)
     add("softmax", (128,), backward=True, columns=4096)
+    for long in (6, 16, 33, 48, 64, 100):
+        add("middle", (64,), long=long)
+        add("middle", (64,), long=long, kind="softmax")
+    for columns in (24, 64, 1024):
+        add("middle", (64,), columns=columns)
+        add("middle", (64,), columns=columns, dtype="float32")
+    for dtype in ("bfloat16", "float32"):
+        for inputs in (1, 3):
+            for kind in ("sum", "softmax", "weighted"):
+                add("middle", (16, 256), dtype=dtype, inputs=inputs, kind=kind)
+    for kind in SPECIAL:
+        for times in (4, 12):
+            add("special", (64,), kind=kind, times=times)
+    add("middle", (64,), inputs=2, backward=True, kind="weighted")
     add("dropout", (16, 128), backward=True, first=128)
     for channels, side in ((64, 112), (256, 56), (512, 28), (2048, 7), (1024, 14)):
         mib = {64: 98.0, 256: 98.0, 512: 49.0, 1024: 24.5, 2048: 12.25}[channels]

@@ -323,6 +323,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--seconds", type=float, default=140.0, help="stop after about so long")
+    parser.add_argument("--cases", nargs="*", help="these alone, and no calls of the host")
     parser.add_argument("--check", action="store_true", help="only run the cases on the CPU")
     options = parser.parse_args()
     if options.check:
@@ -343,12 +344,13 @@ def main() -> None:
 
         write(machine())
         plan: list[tuple[str, Callable[[], Iterator[dict[str, Any]]]]] = []
-        firsts = [c for c in CASES if c.first]
+        chosen = [c for c in CASES if not options.cases or c.name in options.cases]
+        firsts = [c for c in chosen if c.first]
         plan += [(c.name, lambda c=c: measured(c)) for c in firsts]
-        for mode in ("default", "reduce-overhead"):
+        for mode in ("default", "reduce-overhead") if not options.cases else ():
             for case, params, maker in host_cases():
                 plan.append((case, lambda a=(case, params, maker, mode): iter([host_row(*a)])))
-        plan += [(c.name, lambda c=c: measured(c)) for c in CASES if not c.first]
+        plan += [(c.name, lambda c=c: measured(c)) for c in chosen if not c.first]
         for at, (name, rows) in enumerate(plan):
             if time.perf_counter() - started > options.seconds:
                 write({"bench": "stopped", "left": len(plan) - at})
