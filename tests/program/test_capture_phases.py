@@ -273,8 +273,8 @@ def test_modules_called_outside_of_a_root_get_paths_of_their_own() -> None:
 def test_inference_has_no_backward_and_wants_no_gradients() -> None:
     def make(context):
         def build():
-            model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).cuda().eval()
-            x = torch.randn(2, 3, 8, device="cuda")
+            model = nn.TransformerEncoderLayer(16, 2, 16, batch_first=True).cuda().eval()
+            x = torch.randn(2, 3, 16, device="cuda")
 
             def step():
                 with context():

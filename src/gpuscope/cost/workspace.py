@@ -32,7 +32,7 @@ _ONE_WAY, _BOTH_WAYS = 6.0, 10.4
 _UNREDUCED = frozenset(("aten::mse_loss", "aten::smooth_l1_loss"))
 
 _GEMMS = frozenset(
-    {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "linear", "addbmm", "mv", "addmv"}
+    "mm addmm _addmm_activation bmm baddbmm _scaled_mm linear addbmm mv addmv".split()
 )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TF32"]
 
-_PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "convolution", "attention"})
+_PRODUCTS = frozenset("mm addmm _addmm_activation bmm baddbmm convolution attention".split())
 
 
 class TF32(Change):

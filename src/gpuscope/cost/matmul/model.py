@@ -358,9 +358,11 @@ def _one_tile(work: Work, kernel: Kernel, depth: int, shape: tuple[int, ...]) ->
     )
 
 
-@kernel_model("aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_")
+@kernel_model(
+    "aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_", "aten::_addmm_activation"
+)
 def addmm(work: Work) -> tuple[Kernel, ...]:
-    """Product plus a bias row (fused in the epilogue) or a full matrix."""
+    """Product plus a bias row (fused in the epilogue, with an activation) or a full matrix."""
     added, a, b = work.op.inputs[:3]
     used = added if work.op.args.get("beta", 1) != 0 else None
     return _added(work, operand(work, a, 1), operand(work, b, 2), used)

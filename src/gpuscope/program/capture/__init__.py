@@ -377,5 +377,5 @@ def is_matrix(name: str) -> bool:
 
 
 _MATRIX_OPS = frozenset(
-    {"mm", "addmm", "bmm", "baddbmm", "convolution", "attention", "_scaled_mm", "_grouped_mm"}
+    "mm addmm _addmm_activation bmm baddbmm convolution attention _scaled_mm _grouped_mm".split()
 )

@@ -22,16 +22,16 @@ def equal(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> boo
     found = recorder.host_values.compute(func, (first, second, *args[2:]), kwargs)
     if found is None:
         found = _assumed(recorder, first, second)
-    if close and on_device(first):
-        # aten/src/ATen/native/TensorCompare.cpp: isclose(...).all().item()
+    if on_device(first) and (close or first is not second):
+        # TensorCompare.cpp and cuda/Equal.cpp in aten/src/ATen/native: a flag an element, all, item
         with recorder:
-            flag = torch.isclose(first, second, *args[2:], **kwargs).all()
-        read = (recorder.spec(flag),)
-        recorder.append("aten::_local_scalar_dense", "default", read, (), {}, sync="item")
+            each = torch.isclose(first, second, *args[2:], **kwargs) if close else first == second
+            flag = (recorder.spec(each.all()),)
+        sync = "item" if close else "equal"
+        recorder.append("aten::_local_scalar_dense", "default", flag, (), {}, sync=sync)
     elif first is not second:
         specs = (recorder.spec(first), recorder.spec(second))
-        sync = "equal" if on_device(first) else ""
-        recorder.append(facts.name, facts.overload, specs, (), {}, sync=sync)
+        recorder.append(facts.name, facts.overload, specs, (), {})
     return found is not False
 
 

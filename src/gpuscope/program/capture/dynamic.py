@@ -119,6 +119,11 @@ def ctc_loss_backward(args: Any, kwargs: Any) -> torch.Tensor:
     return torch.empty_like(args[1])
 
 
+def like_input(args: Any, kwargs: Any) -> torch.Tensor:
+    """A result like the first argument."""
+    return torch.empty_like(args[0])
+
+
 def in_place(args: Any, kwargs: Any) -> None:
     """What writes to its arguments and returns nothing."""
 
@@ -151,6 +156,17 @@ def learnable_quantized_backward(args: Any, kwargs: Any) -> tuple[torch.Tensor, 
     return tuple(torch.empty_like(t) for t in args[1:4])
 
 
+def heads_apart(args: Any, kwargs: Any) -> tuple[torch.Tensor, ...]:
+    """Queries, keys and values [B, H, T, D / H] of one memory, from a product [B, T, 3 D].
+
+    `transform_bias_rescale_qkv_cuda` in aten/src/ATen/native/transformers/cuda/attention.cu.
+    """
+    qkv, heads = args[0], args[2]
+    batch, length, width = qkv.shape
+    made: torch.Tensor = qkv.new_empty((3 * batch, heads, length, width // 3 // heads))
+    return torch.split(made, batch)
+
+
 _FAKE_QUANTIZED = {
     f"aten::{name}": rule
     for way in ("tensor", "channel")
@@ -166,6 +182,8 @@ OWN_SHAPES = {
     "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": fake_quantized,
     "aten::_cslt_compress": compressed_halves,
     "aten::_fused_sgd_": in_place,  # PyTorch 2.6 has no rule for it on a device
+    "aten::_transform_bias_rescale_qkv": heads_apart,
+    "aten::_masked_softmax": like_input,
     "aten::histc": histc,
     "aten::_ctc_loss": ctc_loss,
     "aten::_ctc_loss_backward": ctc_loss_backward,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from typing import Any
 
@@ -33,10 +34,8 @@ def install(patch: Patches, recorder: Any) -> None:
     _sharing(patch)
     checkpoints.install(patch, recorder)
     _profiling(patch)
-    # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
-    # the same kernels as the unfused ones below.
-    patch.set(torch.backends.cudnn, "is_acceptable", _no)
-    patch.set(torch.backends.mha, "get_fastpath_enabled", _no, only_if_present=True)
+    _masks(patch, recorder)
+    patch.set(torch.backends.cudnn, "is_acceptable", _no)  # the RNN's own question about cuDNN
 
 
 def _foreach(patch: Patches) -> None:
@@ -98,6 +97,23 @@ def _one_device(patch: Patches) -> None:
 
     patch.set(torch.nn.DataParallel, "scatter", scatter)
     patch.set(torch, "set_default_tensor_type", default_type)
+
+
+def _masks(patch: Patches, recorder: Any) -> None:
+    """A mask of flags keeps its values where encoder layers turn it into numbers to add."""
+    functional = torch.nn.functional
+    original = functional._canonical_mask
+
+    def hidden(flags: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(flags.shape).masked_fill_(flags, -math.inf)
+
+    def canonical(mask: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(mask, *args, **kwargs)
+        if made is not None and made is not mask and mask.dtype is torch.bool:
+            recorder.host_values.translate(mask, made, hidden)
+        return made
+
+    patch.set(functional, "_canonical_mask", canonical)
 
 
 def _sharing(patch: Patches) -> None:

@@ -115,6 +115,13 @@ class HostValues:
         if kept is not None:
             self._keep(fake, kept)
 
+    def translate(self, of: torch.Tensor, fake: torch.Tensor, change: Any) -> None:
+        """A tensor whose values follow from those of another, known ones, by a function of them."""
+        real = self.read(of)
+        if real is not None:
+            with _ordinary():
+                self._keep(fake, Kept(_Memory(), change(real)))
+
     def _keep(self, fake: torch.Tensor, kept: Kept) -> None:
         setattr(fake, _ATTRIBUTE, kept)
         self._by_storage[fake.untyped_storage()._cdata] = kept.memory

@@ -138,8 +138,25 @@ for _kind in ("flash", "efficient", "cudnn"):
     _TAKEN[_ATTENTION.format(_kind) + "_backward"] = _attention_backward(_kind)
 
 
+_FAST_PATH = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_native_multi_head_attention",
+        "_nested_tensor_from_mask",
+        "_nested_tensor_from_mask_left_aligned",
+        "_transformer_encoder_layer_fwd",
+        "to_padded_tensor",
+    )
+)
+"""What `encoders` takes apart."""
+
+
 def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
     """The call as the capture's own operator, or NotImplemented if it is none of these."""
+    if facts.name in _FAST_PATH:
+        from gpuscope.program.capture import encoders
+
+        return encoders.run(recorder, facts.name, args, kwargs)
     taken = _TAKEN.get(facts.name)
     if taken is None or not on_device(args[0]):
         return NotImplemented

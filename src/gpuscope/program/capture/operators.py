@@ -12,6 +12,8 @@ results, saved tensors and backward of the CUDA one:
   `to_end`: the causal mask's corner is the last query and the last key, not the first two.
 * `aten::native_dropout` (fused, with a bool mask) for `dropout` in training, as
   `at::dropout` chooses on CUDA (aten/src/ATen/native/Dropout.cpp, `is_fused_kernel_acceptable`).
+* `gpuscope::without_padding(padded [B, T, D], rows) -> [1, rows, D]`, `gpuscope::with_padding`: a
+  nested tensor of the strided layout from a padded one, and back: see `encoders`.
 * `gpuscope::lstm_cell`, `gpuscope::gru_cell` and their gradients: see `cells`.
 * `gpuscope::rnn(input, hx, weights, ...) -> (out, hn, cn, reserve)`; `gpuscope::rnn_backward`,
   as `_cudnn_rnn`.
@@ -67,7 +69,11 @@ def define() -> None:
     lib.define(
         "rms_norm_backward(Tensor grad, Tensor x, Tensor rstd, Tensor? weight) -> (Tensor, Tensor)"
     )
+    lib.define("without_padding(Tensor padded, int rows) -> Tensor")
+    lib.define("with_padding(Tensor rows, int[] size) -> Tensor")
     cells.define(lib)
+    lib.impl("without_padding", _without_padding_meta, "Meta")
+    lib.impl("with_padding", _with_padding_meta, "Meta")
     lib.impl("rms_norm", _rms_norm_meta, "Meta")
     lib.impl("rms_norm_backward", _rms_norm_backward_meta, "Meta")
     lib.impl("attention", _attention_meta, "Meta")
@@ -194,6 +200,14 @@ def _rms_norm_meta(x: Any, weight: Any, eps: float) -> Any:
 
 def _rms_norm_backward_meta(grad: Any, x: Any, rstd: Any, weight: Any) -> Any:
     return torch.empty_like(x), torch.empty_like(weight if weight is not None else x[:0])
+
+
+def _without_padding_meta(padded: Any, rows: int) -> Any:
+    return padded.new_empty((1, rows, padded.shape[-1]))
+
+
+def _with_padding_meta(rows: Any, size: Any) -> Any:
+    return rows.new_empty(size)
 
 
 class _RmsNorm(torch.autograd.Function):

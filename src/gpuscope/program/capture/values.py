@@ -95,6 +95,10 @@ class Values:
         each, rest = divmod(known.total, count)
         return [each + (at < rest) for at in range(count)]
 
+    def share(self, storage: int, found: int, numel: int) -> None:
+        """So many elements of a mask are true: it follows from structure."""
+        self.by_storage[storage] = Known(density=found / numel)
+
     def count_nonzero(self, storage: int, numel: int) -> int:
         """How many elements `nonzero` finds."""
         known = self.by_storage.get(storage)

@@ -31,7 +31,9 @@ from gpuscope.program.types import Op, TensorSpec
 AGREES = 1.5
 """Ratio of times up to which an explanation is of the same kernel as the run's."""
 
-_PRODUCTS = {"mm": 0, "bmm": 0, "_int_mm": 0, "_scaled_mm": 0, "addmm": 1, "baddbmm": 1}
+_PRODUCTS = dict.fromkeys("mm bmm _int_mm _scaled_mm".split(), 0) | dict.fromkeys(
+    "addmm _addmm_activation baddbmm".split(), 1
+)
 """Operators that multiply two of their inputs: which one is the left factor."""
 
 _PASSES = {"fprop": "forward", "dgrad": "data_gradient", "wgrad": "weight_gradient"}

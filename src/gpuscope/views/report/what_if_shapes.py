@@ -27,6 +27,7 @@ _OPERANDS = {
     "aten::mm": 0,
     "aten::bmm": 0,
     "aten::addmm": 1,
+    "aten::_addmm_activation": 1,
     "aten::baddbmm": 1,
     "aten::addmm_": 1,
     "aten::linear": 0,

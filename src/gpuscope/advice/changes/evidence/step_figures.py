@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 PRODUCTS = frozenset(
-    {"mm", "addmm", "bmm", "baddbmm", "convolution", "attention", "_scaled_mm", "_grouped_mm"}
+    "mm addmm _addmm_activation bmm baddbmm convolution attention _scaled_mm _grouped_mm".split()
 )
 """Operators that tensor cores can do."""
 
