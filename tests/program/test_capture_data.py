@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from captured import named, of, one, work
 
@@ -118,6 +120,38 @@ def test_routing_takes_an_even_share() -> None:
     found = [op.outputs[0].shape for op in named(program, "nonzero")]
     assert found == [(64 * 2 // 4, 2)] * 4
     assert says(program, "evenly")
+
+
+def test_cuts_of_an_even_range_take_their_shares() -> None:
+    """Parts side by side hold every element once, however the range is cut."""
+
+    def build():
+        drawn = torch.randint(0, 100, (7, 11), device="cuda")
+        twice = torch.randint(-5, 100, (77,), device="cuda")
+
+        def step():
+            ends = (0, 13, 14, 60, 100)
+            cuts = pairwise(ends)
+            counts = [((drawn >= a) & (drawn < b)).nonzero().shape[0] for a, b in cuts]
+            assert counts == [10, 1, 35, 31]
+            assert (drawn > 99).nonzero().shape[0] == 0
+            assert drawn[drawn <= 49].shape == (38,)
+            assert (twice < 20).nonzero().shape[0] == 38  # begins elsewhere: half, as of any mask
+            return torch.ones(2, device="cuda") * 2
+
+        return step
+
+    assert says(of(build), "Half")
+
+
+def test_rare_words_are_scored_apart() -> None:
+    def build():
+        scores = nn.AdaptiveLogSoftmaxWithLoss(32, 1000, [100, 300], div_value=2.0).cuda()
+        x, y = device(90, 32), torch.randint(0, 1000, (90,), device="cuda")
+        return lambda: scores(x, y).loss.backward()
+
+    tails = [op.inputs[0].shape for op in named(of(build), "mm")]
+    assert {(90, 32), (18, 32), (63, 32)} <= set(tails)
 
 
 def test_generation_goes_on_until_its_last_token() -> None:

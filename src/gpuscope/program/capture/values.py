@@ -28,6 +28,8 @@ class Known:
         rare: whether one certain index was picked, so unlikely to hold everywhere.
         flags: it is the sum of so many flags: compared with their number, it is their `.all()`.
         total: what all values add up to: how many of the picked fell to each.
+        below: the values are whole numbers drawn evenly from 0 to this, exclusive (randint).
+        part: true where such a number lies between these shares of its range.
         assumed: the sentence to tell when this is used, if it is a guess; "" if it is certain.
     """
 
@@ -38,6 +40,8 @@ class Known:
     rare: bool = False
     flags: int | None = None
     total: int | None = None
+    below: int | None = None
+    part: tuple[float, float] | None = None
 
 
 @dataclass
@@ -104,6 +108,10 @@ class Values:
         known = self.by_storage.get(storage)
         if known is not None and known.fill is not None:
             return numel if known.fill else 0
+        if known is not None and known.part is not None:
+            # Rounded at the ends, so that parts side by side add up to the whole.
+            low, high = (round(numel * share) for share in known.part)
+            return high - low
         if known is not None and known.density is not None:
             if known.assumed:
                 self.assume(known.assumed)
@@ -232,6 +240,31 @@ def _shared(total: int, among: int) -> Known:
     return Known(fill=float(total // max(1, among)), assumed=_EVEN, total=total)
 
 
+_DRAWN = {"aten::randint", "aten::randint_like"}
+
+_BEYOND = {"aten::ge": 0, "aten::gt": 1}
+_UP_TO = {"aten::lt": 0, "aten::le": 1}
+"""Comparisons with a number that cut a range, and by how much the cut lies behind the number."""
+
+_AND = {"aten::bitwise_and", "aten::logical_and", "aten::bitwise_and_", "aten::logical_and_"}
+
+
+def _cut(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
+    """Which part of an even range a comparison, or two together, let through."""
+    first = inputs[0] if inputs else None
+    if name in _AND and len(inputs) > 1:
+        parts = [k.part for k in inputs if k is not None and k.part is not None]
+        if len(parts) < len(inputs):
+            return None
+        low = max(p[0] for p in parts)
+        return Known(part=(low, max(low, min(p[1] for p in parts))))
+    if first is None or first.below is None or len(args) < 2 or not _is_int(args[1]):
+        return None
+    behind = _BEYOND[name] if name in _BEYOND else _UP_TO[name]
+    at = min(max((args[1] + behind) / first.below, 0.0), 1.0)
+    return Known(part=(at, 1.0) if name in _BEYOND else (0.0, at))
+
+
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -270,6 +303,11 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         return Known(classes=args[0].shape[dim]) if args[0].dim() else None
     if name == "aten::eq" and first is not None and first.classes:
         return Known(density=1 / first.classes, assumed=_EVEN, rare=True)
+    if name in _AND or name in _BEYOND or name in _UP_TO:
+        return _cut(name, args, inputs)
+    if name in _DRAWN:
+        *start, end = (a for a in args if _is_int(a))
+        return None if any(start) else Known(below=end)
     if name in _OR and any(k is not None and k.rare for k in inputs):
         return Known(rare=True)
     if name == "aten::all" and first is not None and first.rare:
@@ -286,7 +324,8 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         picked = index.shape[args[1]] if isinstance(index, torch.Tensor) else 1
         return Known(density=picked / size) if size else None
     if name in _PARTS and first is not None:
-        return replace(first, total=None)
+        picked = name == "aten::index"
+        return replace(first, total=None, below=None if picked else first.below)
     if name in _KEEP:
         return first
     if name == "aten::logical_not" and first is not None and first.fill is not None:
