@@ -275,22 +275,19 @@ def padded(program: Program, finding: Finding, timeline: Timeline) -> Program | 
         return None
     sizes = {size for found in odd for size in found}
     to = {size: -(-size // MULTIPLE) * MULTIPLE for size in sizes}
-    return replace(
-        program,
-        ops=tuple(
-            replace(
-                op,
-                inputs=tuple(_padded(spec, to) for spec in op.inputs),
-                outputs=tuple(_padded(spec, to) for spec in op.outputs),
-            )
-            for op in program.ops
-        ),
-    )
+    return replace(program, ops=tuple(_with_padding(op, to) for op in program.ops))
+
+
+def _with_padding(op: Op, to: Mapping[int, int]) -> Op:
+    if all(to.keys().isdisjoint(spec.shape) for spec in (*op.inputs, *op.outputs)):
+        return op
+    inputs, outputs = (tuple(_padded(t, to) for t in specs) for specs in (op.inputs, op.outputs))
+    return replace(op, inputs=inputs, outputs=outputs)
 
 
 def _padded(spec: TensorSpec, to: Mapping[int, int]) -> TensorSpec:
     """A tensor with sizes replaced, its memory laid out in the same order."""
-    if not any(size in to for size in spec.shape):
+    if to.keys().isdisjoint(spec.shape):
         return spec
     shape = tuple(to.get(size, size) for size in spec.shape)
     stride = list(spec.stride)

@@ -10,6 +10,7 @@ from gpuscope.analysis import analyze
 from gpuscope.analysis.limiters import with_limiters
 from gpuscope.analysis.types import Analysis
 from gpuscope.cost.anew import Made, costed_anew
+from gpuscope.cost.engine import costed_together
 from gpuscope.cost.power import clocks_together, step_energy
 from gpuscope.cost.skew import DEVICE_BOUND, HOST_BOUND, Waiting, waiting
 from gpuscope.cost.types import CostedProgram
@@ -65,6 +66,7 @@ def predict_captured(
     return predict_program(captured, cluster, constants, strict, outcomes)
 
 
+@costed_together()
 def predict_program(
     program: Program,
     cluster: Cluster,
@@ -137,6 +139,7 @@ def predict_program(
     return _completed(run, costed, constants, (*said, *cluster.assumptions))
 
 
+@costed_together()
 def predict_job(
     programs: RankPrograms,
     cluster: Cluster,

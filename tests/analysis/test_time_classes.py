@@ -7,8 +7,8 @@ from builders import TimelineBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.analysis.idle import LAUNCH_GAP_NS
 from gpuscope.analysis.time_classes import rank_time, rank_times
+from gpuscope.analysis.waits import LAUNCH_GAP_NS
 from gpuscope.timeline.types import Timeline
 
 

@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 from builders import TimelineBuilder, with_sizes
 
-from gpuscope.analysis.waits import FULL_QUEUE, find_waits, launch_rows, launched_ns, synchronises
+from gpuscope.analysis.waits import (
+    FULL_QUEUE,
+    LAUNCH_GAP_NS,
+    find_waits,
+    launch_rows,
+    launched_ns,
+    least_wait_ns,
+    synchronises,
+)
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 
 
@@ -126,3 +134,13 @@ def test_nothing_waits_without_device_or_host() -> None:
     assert waits(b) == []
     b.host(0, 10, kind="sync", name="item")
     assert waits(b) == []
+
+
+def test_the_least_wait_is_the_first_percentile() -> None:
+    random = np.random.default_rng(0)
+    for count in (1, 2, 3, 50, 51, 101, 1000, 4321):
+        waited = random.integers(-50, LAUNCH_GAP_NS, count)
+        expected = max(0, int(np.percentile(waited, 1)))
+        assert least_wait_ns(waited) == expected
+    assert least_wait_ns(np.zeros(0, np.int64)) == 0
+    assert least_wait_ns(np.full(9, 2 * LAUNCH_GAP_NS)) == LAUNCH_GAP_NS

@@ -28,6 +28,7 @@ def command(cls: Any, got: dict[str, Any]) -> typer.Typer:
         rest: Annotated[list[str] | None, typer.Argument()] = None,
         text: Annotated[str | None, typer.Option()] = None,
         count: Annotated[int | None, typer.Option(min=1)] = None,
+        depth: Annotated[int, typer.Option(max=20)] = 16,
         share: Annotated[float, typer.Option()] = 0.5,
         each: Annotated[list[int] | None, typer.Option()] = None,
         file: Annotated[Path | None, typer.Option()] = None,
@@ -49,6 +50,7 @@ def command(cls: Any, got: dict[str, Any]) -> typer.Typer:
         "one 名 --text é",
         "one name --count 0",
         "one name --count 007",
+        "one name --depth 21",
         "one name --count 123456789012",
         "one name --count 5 é b",
         "one name --count x",
@@ -67,11 +69,13 @@ def test_values_and_mistakes_are_typers(line: str) -> None:
     assert own.exit_code == plain.exit_code
 
 
-def test_a_command_that_is_typed_in_full_needs_no_pydantic() -> None:
+@pytest.mark.parametrize("arguments", [["devices"], ["predict", "no-such-model"]])
+def test_a_command_that_is_typed_in_full_needs_no_pydantic(arguments: list[str]) -> None:
     if not hasattr(typer.core.TyperOption, "get_runtime_param"):
         pytest.skip("this typer converts without pydantic")
     code = (
-        "import sys; from gpuscope.cli.app import main; sys.argv = ['gpuscope', 'devices']\n"
+        "import sys; from gpuscope.cli.app import main\n"
+        f"sys.argv = ['gpuscope', *{arguments}]\n"
         "try: main()\nexcept SystemExit: pass\n"
         "print('pydantic' in sys.modules, file=sys.stderr)"
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpuscope.cost import engine
-from gpuscope.cost.engine import cost_program
+from gpuscope.cost.engine import cost_program, costed_together
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import CaptureError, UnsupportedError
@@ -95,6 +95,28 @@ def test_equal_operators_are_costed_once(monkeypatch) -> None:
     same = add(tensor(0, BIG), tensor(1, BIG), tensor(2, BIG))
     cost_program(program(*[same] * 50), H200)
     assert len(costed) == 1
+
+
+def test_what_programs_have_in_common_is_costed_once(monkeypatch) -> None:
+    costed = []
+    original = engine._Coster._cost
+
+    def counting(self, op, hot):
+        costed.append(op.name)
+        return original(self, op, hot)
+
+    monkeypatch.setattr(engine._Coster, "_cost", counting)
+    small, large = (add(tensor(0, n), tensor(1, n), tensor(2, n)) for n in (1024, BIG))
+    own = replace(small, name="mine::add")
+    with costed_together():
+        first = cost_program(program(small, own), H200)
+        second = cost_program(program(small, large, own), H200)
+        elsewhere = cost_program(program(small), device("h100"))
+    assert costed == ["aten::add", "mine::add", "aten::add", "aten::add"]
+    assert second.ops[0].kernels == first.ops[0].kernels != elsewhere.ops[0].kernels
+    assert second.assumptions == first.assumptions
+    cost_program(program(small), H200)
+    assert len(costed) == 5  # what was known is forgotten
 
 
 def test_a_curve_reads_its_program_once() -> None:

@@ -24,7 +24,7 @@ from gpuscope.analysis import path_walk as raw
 from gpuscope.analysis.columns import OpColumns, longest_of, present
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import HostActivity, Hosts
-from gpuscope.analysis.idle import LAUNCH_GAP_NS
+from gpuscope.analysis.waits import LAUNCH_GAP_NS
 from gpuscope.analysis.window import Window, rank_rows
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from gpuscope.analysis.columns import OpColumns, is_any
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import UPLOAD, HostActivity
-from gpuscope.analysis.waits import launched_ns
+from gpuscope.analysis.waits import LAUNCH_GAP_NS, launched_ns, least_wait_ns
 from gpuscope.analysis.window import LAUNCH, MEMCPY, OPERATOR, SYNC, DeviceWork
 from gpuscope.timeline.types import EVENT_KINDS, Ints, Timeline
 
@@ -47,10 +47,6 @@ IDLE_CAUSES: tuple[str, ...] = (
 """Every cause, in the order of the codes of `IdlePieces.cause`."""
 
 DISPATCHING, SYNCHRONISING, LAUNCH_GAP, DATA, STREAM, RANK, UNKNOWN = range(len(IDLE_CAUSES))
-
-LAUNCH_GAP_NS = 10_000
-"""Longest gap that the launch itself explains. On an H200 a kernel starts 2-5 us after its launch
-call and queued kernels follow each other within 1-2 us; 10 us leaves room for slower machines."""
 
 SYNC_RETURN_NS = 200_000
 """Longest time in a synchronisation beside an idle device that its return explains (interrupts and
@@ -232,18 +228,13 @@ def _owed(
 
 
 def launch_latency_ns(timeline: Timeline, work: DeviceWork, host: HostActivity) -> int:
-    """Return the shortest time from a launch call to its work in this window.
+    """Return the shortest time from a launch call to its work in this window, 0 if none is known.
 
-    The first percentile, so that a few events on skewed clocks do not matter, between 0 and
-    `LAUNCH_GAP_NS`: where a queue is always full, even the shortest wait is in the queue. 0 where
-    no launch is known.
+    See `gpuscope.analysis.waits.least_wait_ns`.
     """
     everything = np.arange(len(work))
     launched, known = _launched(timeline, work, host, everything, everything >= 0)
-    if not known.any():
-        return 0
-    shortest = int(np.percentile((work.start_ns - launched)[known], 1))
-    return min(max(0, shortest), LAUNCH_GAP_NS)
+    return least_wait_ns((work.start_ns - launched)[known])
 
 
 def _launched(

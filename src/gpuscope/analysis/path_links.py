@@ -19,8 +19,7 @@ import numpy.typing as npt
 from gpuscope.analysis.columns import is_any, present
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_line import HostThreads
-from gpuscope.analysis.idle import LAUNCH_GAP_NS
-from gpuscope.analysis.waits import Waits, launched_ns
+from gpuscope.analysis.waits import LAUNCH_GAP_NS, Waits, launched_ns, least_wait_ns
 from gpuscope.analysis.window import OPERATOR, SYNC, rank_rows
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Events, Ints, Timeline
 
@@ -106,7 +105,7 @@ def device_links(timeline: Timeline, rank: int, launch: Ints) -> DeviceLinks:
     given[known] = np.minimum(launched_ns(events, row[known], launch[row[known]]), start[known])
     call_end[known] = np.minimum(events.end_ns[launch[row[known]]], start[known])
     waited = (start - given)[known]
-    latency = min(max(0, int(np.percentile(waited, 1))), LAUNCH_GAP_NS) if len(waited) else 0
+    latency = least_wait_ns(waited)
     before = _before_on_lane(lane, end)
     least = np.iinfo(np.int64).min // 2
     free = np.where(before >= 0, end[before], least)

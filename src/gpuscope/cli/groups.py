@@ -118,13 +118,14 @@ def _text(value: object) -> TypeGuard[str]:
 
 
 def _whole(value: Any, limits: Any) -> bool:
-    """Whether it is a whole number within its limits, written as Python writes it."""
-    if not _text(value) or not value.isdigit() or len(value) > _DIGITS or limits.clamp:
+    """Whether it is a whole number within its limits, one or written as Python writes it."""
+    digits = str(value) if type(value) is int else value  # a default is a number already
+    if not _text(digits) or not digits.isdigit() or len(digits) > _DIGITS or limits.clamp:
         return False
     low, high = limits.min, limits.max
     number = int(value)
     inside: bool = (low is None or number >= low) and (high is None or number <= high)
-    return inside and str(number) == value
+    return inside and str(number) == digits
 
 
 def take_as_given(parameters: Iterable[Any]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from math import hypot
 
 from gpuscope.cost.attention.plans import TOLD, Plans
@@ -236,6 +239,41 @@ def _launch_latency_s(device: Device, constants: Constants) -> float:
     return constants.value("launch.latency_s")
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What an operator launches, and what there is to be said of it.
+
+    Attributes:
+        kernels: its launches.
+        apart: they have intervals of their own.
+        learned: a learned correction moved them.
+        modelled: it has a kernel model.
+    """
+
+    kernels: tuple[Kernel, ...]
+    apart: bool = False
+    learned: bool = False
+    modelled: bool = True
+
+
+_Known = dict[tuple[object, ...], _Found]
+
+_TOGETHER: ContextVar[_Known | None] = ContextVar("operators costed together", default=None)
+
+
+@contextmanager
+def costed_together() -> Iterator[None]:
+    """Cost what the programs of this context have in common once.
+
+    A prediction costs its program, and again what each advice would make of it.
+    """
+    before = _TOGETHER.set({})
+    try:
+        yield
+    finally:
+        _TOGETHER.reset(before)
+
+
 class _Coster:
     """Kernels of operators, each distinct operator costed once."""
 
@@ -259,6 +297,10 @@ class _Coster:
         self.unmodelled: set[str] = set()
         self.learned = self.apart = False
         self._known: dict[tuple[int, tuple[bool, ...]], tuple[Kernel, ...]] = {}
+        together = _TOGETHER.get()
+        self._together: _Known = {} if together is None else together
+        kept = map(Same, (device, constants.calibration, cluster))
+        self._where = (*kept, settings, strict, groups, rank)
 
     def kernels(self, op: Op, sort: int, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
         """The launches of `op`; operators of one sort (see `_sorts`) share them."""
@@ -266,12 +308,19 @@ class _Coster:
             return ()
         found = self._known.get((sort, hot))
         if found is None:
-            found = self._known[sort, hot] = self._cost(op, hot)
+            key = (sort, hot, *self._where)
+            made = self._together.get(key)
+            if made is None:
+                made = self._together[key] = self._cost(op, hot)
+            self.apart, self.learned = self.apart or made.apart, self.learned or made.learned
+            if not made.modelled:
+                self.unmodelled.add(op.name)
+            found = self._known[sort, hot] = made.kernels
         if op.stream:
             return tuple(replace(k, stream=op.stream) for k in found)
         return found
 
-    def _cost(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
+    def _cost(self, op: Op, hot: tuple[bool, ...]) -> _Found:
         group = self.groups[op.group] if 0 <= op.group < len(self.groups) else None
         work = Work(
             op, self.device, self.constants, self.settings, hot, self.cluster, group, self.rank
@@ -284,12 +333,9 @@ class _Coster:
         if model is not None:
             physical = model(work)
             found = corrected(work, physical, model, SYSTEMATIC_SPREAD)
-            self.apart = self.apart or found is not physical
-            self.learned = self.learned or any(
-                now.duration_s != before.duration_s
-                for now, before in zip(found, physical, strict=True)
-            )
-            return found
+            pairs = zip(found, physical, strict=True)
+            moved = any(now.duration_s != before.duration_s for now, before in pairs)
+            return _Found(found, apart=found is not physical, learned=moved)
         if self.strict:
             raise CaptureError(
                 Text("No kernel model for '{op}'.", op=op.name),
@@ -301,8 +347,7 @@ class _Coster:
             )
         from gpuscope.cost.fallback import bandwidth_bound
 
-        self.unmodelled.add(op.name)
-        return bandwidth_bound(work)
+        return _Found(bandwidth_bound(work), modelled=False)
 
 
 @lru_cache(maxsize=2)
@@ -311,10 +356,25 @@ def _sorts(ops: Same[tuple[Op, ...]]) -> tuple[int, ...]:
 
     Kept, as `residency` is, since curves cost one program on many devices.
     """
-    numbers: dict[object, int] = {}
-    return tuple(
-        numbers.setdefault(_sort(op), len(numbers)) if _launches(op) else -1 for op in ops.value
-    )
+    return tuple(_number(_sort(op)) if _launches(op) else -1 for op in ops.value)
+
+
+_NUMBERS: dict[object, int] = {}
+"""Numbers of sorts of operators: of one program's and the next one's alike."""
+
+_MOST_SORTS = 4096
+"""Sorts that are remembered; a forgotten one gets a new number."""
+
+_NEXT = count()
+
+
+def _number(sort: tuple[object, ...]) -> int:
+    found = _NUMBERS.get(sort)
+    if found is None:
+        if len(_NUMBERS) >= _MOST_SORTS:
+            _NUMBERS.clear()
+        found = _NUMBERS[sort] = next(_NEXT)
+    return found
 
 
 def _launches(op: Op) -> bool:

@@ -7,7 +7,7 @@ from math import inf
 
 from gpuscope.cost.bandwidth import L2_SHARE, SECTOR_BYTES
 from gpuscope.cost.identity import Same
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.program.types import Op
 
 _PICKED = frozenset({"aten::embedding", "aten::index_select", "aten::gather"})
 _PICKED_LOSS = "aten::nll_loss_forward"
@@ -36,15 +36,6 @@ def residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, .
     clock = 0.0
     last: dict[int | tuple[int, ...], float] = {}
     out = []
-    known: dict[object, int] = {}
-
-    def bytes_of(spec: TensorSpec) -> int:
-        alike = spec.shape, spec.stride, spec.dtype
-        found = known.get(alike)
-        if found is None:
-            found = known[alike] = spec.touched_bytes
-        return found
-
     for op in ops.value:
         if op.view:
             out.append((False,) * len(op.inputs))
@@ -52,9 +43,9 @@ def residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, .
         flags = []
         for spec in op.inputs:
             before = last.get(spec.storage)
-            flags.append(before is not None and clock - before + bytes_of(spec) <= usable)
+            flags.append(before is not None and clock - before + spec.touched_bytes <= usable)
         touched: dict[int | tuple[int, ...], float]
-        touched = {s.storage: bytes_of(s) for s in (*op.inputs, *op.outputs)}
+        touched = {s.storage: s.touched_bytes for s in (*op.inputs, *op.outputs)}
         picked = _picked_bytes(op)
         if op.inputs and picked < op.inputs[0].touched_bytes:
             # The table itself is not in the cache, but what these indices pick of it is.

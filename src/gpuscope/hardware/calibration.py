@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import pairwise
 from math import log
 from pathlib import Path
 from typing import Any, Literal
@@ -208,12 +209,11 @@ def load_calibration(path: Path) -> Calibration:
 def _load_folder(path: Path) -> Calibration:
     parts = [_load_file(file, path.name) for file in sorted(path.glob("*.toml"))]
     entries = sorted((e for part in parts for e in part.entries), key=lambda entry: entry[0])
-    names = [name for name, _ in entries]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise CatalogueError(
-            Text("{path}: '{twice}' stands in two files.", path=path.name, twice=sorted(twice)[0])
-        )
+    for (name, _), (following, _) in pairwise(entries):
+        if name == following:
+            raise CatalogueError(
+                Text("{path}: '{twice}' stands in two files.", path=path.name, twice=name)
+            )
     with_ = "; ".join(dict.fromkeys(p.measured_with for p in parts if p.measured_with))
     return Calibration(path.name, path.name, Distance.SAME_DEVICE, with_, tuple(entries))
 

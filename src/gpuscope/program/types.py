@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from gpuscope.document.printable import counted, short_repr
@@ -127,13 +128,12 @@ class TensorSpec:
     @property
     def nbytes(self) -> int:
         """Bytes of all elements, each counted once."""
-        return math.ceil(self.numel * self.itemsize)
+        return math.ceil(math.prod(self.shape) * DTYPE_BYTES.get(self.dtype, 4))
 
     @property
     def touched_bytes(self) -> int:
         """Bytes of distinct elements: broadcast (stride-0) dimensions count once."""
-        distinct = math.prod(s for s, st in zip(self.shape, self.stride, strict=True) if st != 0)
-        return math.ceil(distinct * self.itemsize)
+        return _touched_bytes(self.shape, self.stride, self.itemsize)
 
     @property
     def is_contiguous(self) -> bool:
@@ -168,6 +168,12 @@ class TensorSpec:
                 return False
             expected *= self.shape[dim]
         return True
+
+
+@lru_cache(maxsize=65536)
+def _touched_bytes(shape: tuple[int, ...], stride: tuple[int, ...], itemsize: float) -> int:
+    distinct = math.prod(s for s, st in zip(shape, stride, strict=True) if st != 0)
+    return math.ceil(distinct * itemsize)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.analysis.columns import distinct
 from gpuscope.analysis.findings.bandwidth_bound import bandwidth_bound
 from gpuscope.analysis.findings.compute_bound import compute_bound
 from gpuscope.analysis.findings.facts import Facts, taken
@@ -98,7 +99,7 @@ def _hint(facts: Facts, rows: npt.NDArray[np.bool_], part: npt.NDArray[np.float6
 
 
 def _specs(facts: Facts, rows: npt.NDArray[np.bool_]) -> list[TensorSpec]:
-    ops = np.unique(facts.rows.work.op[rows & (facts.rows.work.op >= 0)]).tolist()
+    ops = distinct(facts.rows.work.op[rows & (facts.rows.work.op >= 0)]).tolist()
     return [spec for op in ops for spec in facts.rows.ops.ops[op].inputs]
 
 

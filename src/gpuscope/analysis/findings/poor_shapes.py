@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.analysis.columns import distinct
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
@@ -34,12 +35,12 @@ def poor_shapes(facts: Facts) -> Finding | None:
         return None
     op_of = facts.rows.work.op
     matmuls = _matmul_rows(facts) & (op_of >= 0)
-    sizes = {int(i): odd_sizes(facts.rows.ops.ops[i]) for i in np.unique(op_of[matmuls])}
+    sizes = {int(i): odd_sizes(facts.rows.ops.ops[i]) for i in distinct(op_of[matmuls])}
     rows = matmuls & np.isin(op_of, [i for i, odd in sizes.items() if odd])
     gain = facts.gain_of(rows) if rows.any() else None
     if gain is None or facts.share(gain) < LEAST_SHARE:
         return None
-    odd = sorted({size for i in np.unique(op_of[rows]) for size in sizes[int(i)]})
+    odd = sorted({size for i in distinct(op_of[rows]) for size in sizes[int(i)]})
     listed = ", ".join(map(str, odd[:3]))
     padded = -(-odd[0] // 64) * 64
     time_s = facts.time_of(rows)

@@ -35,8 +35,7 @@ def emit(program: Program, graph: Graph, nodes: Iterable[Node]) -> Program:
     emitted: list[Emitted] = []
     for group in _in_order(nodes):
         order = max(n.op.index for n in group.nodes)
-        for made in _operators(group, graph, program):
-            emitted.append(Emitted(replace(made, index=len(emitted)), order))
+        emitted.extend(Emitted(made, order) for made in _operators(group, graph, len(emitted)))
     emitted = _with_waits(program, emitted)
     return replace(
         program, ops=tuple(e.op for e in emitted), storages=_storages(program, graph, emitted)
@@ -107,20 +106,21 @@ def _sorted(groups: list[Group]) -> Iterator[Group]:
                 heapq.heappush(ready, (follower.nodes[0].number, number_of[follower]))
 
 
-def _operators(group: Group, graph: Graph, program: Program) -> tuple[Op, ...]:
+def _operators(group: Group, graph: Graph, index: int) -> tuple[Op, ...]:
+    """What a kernel is called as; the first of them at `index` of the compiled step."""
     first = group.nodes[0]
     if first.kind == "loop":
-        made = _fused(group)
+        made = _fused(group, index)
         return () if made is None else _with_sums(made, group, graph)
     op = first.op
-    specs = [(value, spec) for value, spec in first.reads]
-    inputs = tuple(_at(spec, value) for value, spec in specs)
+    inputs = tuple(_at(spec, value) for value, spec in first.reads)
     if first.kind == "outside":
-        return (replace(op, inputs=inputs),)
+        return (replace(op, index=index, inputs=inputs),)
     # Generated code calls the library directly: no module, no autograd, no Python API.
     return (
         replace(
             op,
+            index=index,
             inputs=inputs,
             autograd=False,
             module_calls=0,
@@ -148,7 +148,7 @@ def _with_sums(made: Op, group: Group, graph: Graph) -> tuple[Op, ...]:
     }
     rows = max(group.rows, 1)
     each = min(max(_power_of_2(rows // (8 * UNITS)), 16), 128)
-    outputs, sums = [], []
+    outputs, sums = [], list[Op]()
     for spec in made.outputs:
         if spec.storage not in across:
             outputs.append(spec)
@@ -158,7 +158,7 @@ def _with_sums(made: Op, group: Group, graph: Graph) -> tuple[Op, ...]:
         )
         outputs.append(partial)
         total = Op(
-            index=0,
+            index=made.index + 1 + len(sums),
             name="aten::sum",
             overload="dim_IntList",
             inputs=(partial,),
@@ -198,7 +198,7 @@ def _stored(value: Value, group: Group) -> bool:
     return value.kept or any(reader.group is not group for reader in value.readers)
 
 
-def _fused(group: Group) -> Op | None:
+def _fused(group: Group, index: int) -> Op | None:
     nodes = _needed(group)
     if not nodes:
         return None
@@ -219,7 +219,7 @@ def _fused(group: Group) -> Op | None:
     inputs, written = _inputs(nodes, members), tuple(outputs.values())
     apart = not group.mixed and reads_across(nodes, group.rows * group.columns)
     return Op(
-        index=0,
+        index=index,
         name=FUSED,
         inputs=inputs,
         outputs=written,

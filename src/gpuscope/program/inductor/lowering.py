@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 from typing import Literal
 
@@ -77,7 +78,12 @@ Lowering = Callable[[Op, Fresh], tuple[Part, ...]]
 
 def base_name(op: Op) -> str:
     """ "aten::add_" -> "add"; dunder names and private prefixes stay."""
-    name = op.name.rpartition("::")[2]
+    return _base_name(op.name)
+
+
+@cache
+def _base_name(name: str) -> str:
+    name = name.rpartition("::")[2]
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
