@@ -20,6 +20,10 @@ _SINGLE: dict[str, Choice] = {"bf16": "single bf16", "fp16": "single fp16", "tf3
 """Rates whose products load element by element where rows begin anywhere. A load of float32 is
 never of 16 bytes then, so rows of 8 bytes have the same kernels."""
 
+_PERSISTENT = ("bf16", "fp16", "fp8", "tf32")
+"""Rates of products by Hopper's own kernels whose blocks draw tiles: of 66 recorded ones of int8
+and float64 two did."""
+
 _GENERATIONS: dict[str, tuple[Choice, Choice]] = {
     "tf32": ("fixed", "mma tf32"),
     "int8": ("wgmma int8", "integer"),
@@ -34,13 +38,15 @@ class GemmKernels:
     Attributes:
         key: place of their constants, "<family>.<rate>": "matmul.bf16", "matmul.bf16_odd".
         places: of constants, the first first: those of one of two generations
-            ("matmul.wgmma_tf32", "matmul.mma_tf32" before), `key`, and where nobody found them
-            "gemm.<variant>" and "gemm".
+            ("matmul.wgmma_tf32", "matmul.mma_tf32" before), `key`, cuBLASLt's sum over slices of K
+            ("matmul.slices"), and where nobody found them "gemm.<variant>" and "gemm".
         tiles: which the library has.
         unaligned: threads load what begins anywhere.
         wider: they load two or four elements at a time, or might.
         single: they load element by element, by kernels that were recorded.
         ffma: Hopper's kernels on the vector lanes.
+        persistent: Hopper's own, whose blocks draw tiles one after the other.
+        turns: their blocks may add slices of K up in place.
     """
 
     key: str
@@ -50,6 +56,8 @@ class GemmKernels:
     wider: bool
     single: bool
     ffma: bool
+    persistent: bool
+    turns: bool
 
 
 def gemm_kernels_of(
@@ -80,7 +88,8 @@ def gemm_kernels_of(
     if unaligned:
         key += "_odd" if single or not (wider or family != "matmul") else "_unaligned"
     variant = ("odd" if single or not wider else "unaligned") if unaligned else unit
-    places = [key, f"gemm.{variant}", "gemm"]
+    sums = ["matmul.slices"] if family == "matmul" and device.vendor == "NVIDIA" else []
+    places = [key, *sums, f"gemm.{variant}", "gemm"]
     tiles = _SINGLE[rate] if single else _choice(rate, family, unaligned)
     if not unaligned and has_both(device, rate, family):
         places = [f"{family}.{'mma' if earlier else 'wgmma'}_{rate}", *places]
@@ -89,7 +98,10 @@ def gemm_kernels_of(
     if ffma:
         places, tiles = [f"{family}.ffma_fp32", *places], "ffma"
     tiles = "float" if wide else tiles
-    return GemmKernels(key, tuple(places), tiles, unaligned, wider, single, ffma)
+    own = device.compute_capability == (9, 0) and tiles in ("any width", "fixed")
+    own = own and (family != "matmul" or rate in _PERSISTENT)
+    turns = is_hopper(device, family) and unit == "matrix" and not own and rate in _SINGLE
+    return GemmKernels(key, tuple(places), tiles, unaligned, wider, single, ffma, own, turns)
 
 
 def has_both(device: Device, rate: str, family: str) -> bool:

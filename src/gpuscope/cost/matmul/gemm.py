@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuscope.cost.matmul.few_rows import few_rows
 from gpuscope.cost.matmul.machine import Machine, Numbers, machine_for, rate_and_unit
@@ -144,9 +145,11 @@ def is_matrix_vector(problem: Problem, machine: Machine) -> bool:
 class _Timed(NamedTuple):
     """Every choice of the library with its times, one row a way to split K, one column a tile.
 
-    `whole` has the sum over the slices of K, too, which is a kernel of its own.
+    `whole` has the sum over the slices of K, too, which is a kernel of its own. In the rows from
+    `turns` on they are added up in place instead (`machine.Turns`).
     """
 
+    turns: int
     slices: Numbers
     blocks: Numbers
     compute: Numbers
@@ -160,6 +163,10 @@ def _timed(problem: Problem, machine: Machine, split_k: bool = True) -> _Timed:
     blocks = rows * columns * problem.batch
     loaded = loaded_sides(machine, rows, columns)
     slices = _slices(problem, machine, blocks) if split_k else np.ones((1, len(blocks)))
+    apart = len(slices)
+    by_turns = machine.turns if problem.biased and apart > 1 else None
+    if by_turns is not None:
+        slices = np.concatenate((slices, slices[1:]))
     sliced = blocks * slices
     compute = _arithmetic_s(problem, machine, sliced, slices, loaded)
     memory = _memory_s(problem, machine)
@@ -168,13 +175,27 @@ def _timed(problem: Problem, machine: Machine, split_k: bool = True) -> _Timed:
     high, low = np.maximum(compute, memory), np.minimum(compute, memory)
     total = high * (1.0 + (low / high) ** machine.overlap) ** (1.0 / machine.overlap)
     whole = total
-    if len(slices) > 1:
-        split = slices > 1
+    if apart > 1:
+        plain, split = total, slices > 1
         slow = machine.bias_split if problem.biased else 1.0
         later_s = machine.bias_split_s if problem.biased else 0.0
         total = total * np.where(split, slow, 1.0) + split * (machine.split_s + later_s)
         whole = total + split * _reduction_s(problem, machine, slices)
-    return _Timed(slices, sliced, compute, memory, total, whole)
+        if problem.biased:
+            whole = np.where(split & ~_fits_workspace(problem, machine, slices), np.inf, whole)
+        if by_turns is not None:
+            waited_s = by_turns.seconds(machine.tile_m, machine.tile_n, slices[apart:])
+            total[apart:] = whole[apart:] = plain[apart:] + split[apart:] * waited_s
+    return _Timed(apart, slices, sliced, compute, memory, total, whole)
+
+
+def _fits_workspace(problem: Problem, machine: Machine, slices: Numbers) -> NDArray[np.bool_]:
+    """Whether there is room for the partial results of so many slices beside a bias.
+
+    They are float32, of half precision those of kernels for rows that begin anywhere.
+    """
+    item = 4.0 if machine.persistent else min(4.0, problem.out_bytes)
+    return slices * (problem.m * problem.n * item) <= machine.bias_room_bytes
 
 
 def loaded_sides(machine: Machine, rows: Numbers, columns: Numbers) -> Numbers:
@@ -197,6 +218,7 @@ def _at(problem: Problem, machine: Machine, timed: _Timed, flat: int) -> Plan:
         float(timed.total[at]),
         float(timed.compute[at]),
         float(timed.memory[at[1]]),
+        at[0] >= timed.turns,
     )
 
 
@@ -385,6 +407,7 @@ def _as_plan(
     total_s: float,
     compute_s: float,
     memory_s: float,
+    by_turns: bool,
 ) -> Plan:
     area = np.array([float(tile.m * tile.n)])
     read, written = traffic_bytes(problem, machine, area)
@@ -407,4 +430,5 @@ def _as_plan(
         limiter,
         -(-blocks // machine.units),
         machine.vector,
+        by_turns and split > 1,
     )

@@ -13,6 +13,7 @@ from math import ceil, prod
 
 from gpuscope.cost.matmul.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
 from gpuscope.cost.matmul.small import in_kernels
+from gpuscope.cost.reduction.model import memset_kernel
 from gpuscope.cost.registry import Work, kernel_model, model_for
 from gpuscope.cost.types import Kernel, Kind
 from gpuscope.document.text import Text
@@ -91,7 +92,8 @@ def gemm_kernels(
     note: str = "",
     flops: float | None = None,
 ) -> tuple[Kernel, ...]:
-    """The kernels of a planned product: itself and, where K is split, the sum of the slices.
+    """The kernels of a planned product: itself and, where K is split, the sum of the slices after
+    it or the memset of their semaphores before it.
 
     `flops` are the useful ones where the problem is padded.
     """
@@ -121,8 +123,10 @@ def gemm_kernels(
         origin="calibrated" if work.constants.calibrated else "estimated",
         note=note or (Text("K split {split} ways", split=found.split) if found.split > 1 else ""),
     )
+    if found.by_turns:
+        return memset_kernel(work), main
     if found.split == 1:
-        return (*_tile_counter(work, found), main)
+        return (*_tile_counter(work, found, machine.of(tile)), main)
     return main, _added_slices(main, problem, machine.of(tile), found.split, spread)
 
 
@@ -167,13 +171,12 @@ def gemm_kernel(
     )
 
 
-def _tile_counter(work: Work, found: Plan) -> tuple[Kernel, ...]:
+def _tile_counter(work: Work, found: Plan, machine: Machine) -> tuple[Kernel, ...]:
     """The memset that Hopper's persistent kernels need where a block takes many tiles.
 
-    Recorded launches on an H200 have it above two tiles a block.
+    Recorded launches on an H200 have it above two tiles a block: all of 654.
     """
-    capability = work.device.compute_capability
-    if capability is None or capability[0] != 9 or found.rounds <= 2 or found.vector:
+    if not machine.persistent or found.rounds <= 2:
         return ()
     seconds = work.constants.value("matmul.tile_counter_s")
     return (

@@ -39,7 +39,7 @@ class Parts:
         tile_s: starting tiles and writing them out.
         throttle_s: more, as the clock falls in long kernels.
         memory_s: more, as device memory is not hidden under all that.
-        split_s: writing partial results where K is split.
+        split_s: writing partial results where K is split, or waiting for the turn to add them.
         start_s: first loads of operands that are not in L2.
         floor_s: the shortest kernel.
         loop_limit: what paces the main loop: "multiply", "load" (from L2) or "steps" (latency).
@@ -137,7 +137,7 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
     at_rate = even * multiply * _useful_share(problem, machine, found.tile, found.split)
     loop = found.rounds * each
     around = found.rounds * (store + machine.tile_s) / hidden
-    split = machine.split_s if found.split > 1 else 0.0
+    split = _split_s(machine, found)
     total = found.duration_s - start - machine.floor_s - split
     limit = "steps" if taking_turns > busy else "multiply" if multiply >= load else "load"
     return Parts(
@@ -155,6 +155,16 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
         loop_limit=limit,
         tile_loads_bytes=loaded * found.grid,
     )
+
+
+def _split_s(machine: Machine, found: Plan) -> float:
+    """How much longer the kernel takes because K is split."""
+    if found.split == 1:
+        return 0.0
+    if machine.turns is None or not found.by_turns:
+        return machine.split_s
+    sizes = (np.array([float(n)]) for n in (found.tile.m, found.tile.n, found.split))
+    return float(machine.turns.seconds(*sizes)[0])
 
 
 def _useful_share(problem: Problem, machine: Machine, tile: Tile, split: int) -> float:

@@ -71,6 +71,8 @@ class Plan:
         limiter: what sets the time.
         rounds: tiles that the busiest multiprocessor works through.
         vector: runs on the vector lanes.
+        by_turns: blocks add their slices of K up in place, one after the other (`machine.Turns`);
+            else a kernel after it adds them up.
     """
 
     duration_s: float
@@ -85,3 +87,4 @@ class Plan:
     limiter: Limiter
     rounds: int
     vector: bool
+    by_turns: bool = False
