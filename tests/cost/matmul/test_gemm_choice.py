@@ -40,7 +40,8 @@ def test_hopper_has_kernels_of_two_generations() -> None:
 
 def test_the_most_general_constants_come_last() -> None:
     found = gemm_kernels_of(device("h200"), "fp32", "vector", "matmul", 4)
-    assert found.places == ("matmul.ffma_fp32", "matmul.fp32", "gemm.vector", "gemm")
+    sums = "matmul.slices"
+    assert found.places == ("matmul.ffma_fp32", "matmul.fp32", sums, "gemm.vector", "gemm")
     assert found.tiles == "ffma"
 
 

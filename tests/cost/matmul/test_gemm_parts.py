@@ -105,3 +105,17 @@ def test_a_matrix_vector_product_streams() -> None:
     found = _parts(problem)
     assert found.total_s == pytest.approx(plan(problem, _machine("h200", "float32")).duration_s)
     assert found.memory_s > found.peak_s
+
+
+def test_waiting_for_turns_is_a_part_of_splitting() -> None:
+    size = 39 * 3584
+    problem = Problem(
+        39, 3584, 1407, 1, "tf32", 39 * 1407 * 4, 3584 * 1407 * 4, size * 4, 4, 4, biased=True
+    )
+    device_ = device("h200")
+    machine = machine_for(device_, Constants(calibration_for(device_)), "tf32", "matmul", 4)
+    found = plan(problem, machine)
+    assert found.by_turns
+    shown = parts(problem, machine, found, rate_and_unit(device_, "tf32")[0])
+    assert shown.total_s == pytest.approx(found.duration_s, rel=1e-9)
+    assert shown.split_s > (found.split - 1) * 1e-6

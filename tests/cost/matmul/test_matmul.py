@@ -9,10 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matmul_work import dense, mm, mm_time_s, run, turned
 
+from gpuscope.cost.matmul.gemm import machine_for, reduction_s
 from gpuscope.cost.matmul.model import alignment_bytes, layout_of
+from gpuscope.cost.matmul.types import Problem
+from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware import Calibration, device
+from gpuscope.hardware import Calibration, calibration_for, device
 
 SAMPLE = Path(__file__).parents[1] / "data" / "matmul_h200.csv"
 SIZES = st.integers(1, 64).map(lambda n: n * 128)
@@ -543,3 +546,42 @@ def test_batched_products_neither_cut_k_nor_have_a_form_for_a_small_side() -> No
     assert made[0].duration_s == pytest.approx(143e-6, rel=0.5)
     one = run("aten::mm", (dense(3, 8192), dense(8192, 64)), (dense(3, 64),))
     assert sum(k.duration_s for k in one) < made[0].duration_s / 3
+
+
+def _with_row(m: int, n: int, k: int, **more: object) -> tuple[Kernel, ...]:
+    """addmm of a row, in TF32, whose operands are in the L2."""
+    specs = (
+        dense(n, dtype="float32"),
+        dense(m, k, dtype="float32"),
+        turned(dense(n, k, dtype="float32")),
+    )
+    out = (dense(m, n, dtype="float32"),)
+    return run("aten::addmm", specs, out, settings={"tf32_matmul": True}, hot=True, **more)  # type: ignore[arg-type]
+
+
+def test_slices_beside_a_bias_wait_for_their_turns_where_room_for_them_lacks() -> None:
+    """39 x 3,584 of 1,407: two slices of float32 need 1.1 MB, PyTorch lends 1 MiB. 19.1 us."""
+    cleared, main = _with_row(39, 3584, 1407)
+    assert cleared.kind == "memset"
+    assert main.note  # K split
+    assert cleared.duration_s + main.duration_s == pytest.approx(19.1e-6, rel=0.15)
+    main, added_up = _with_row(32, 1000, 512)  # 5.7 us as recorded, 0.8 MB
+    assert added_up.name == "split_k_reduce"
+    assert main.duration_s + added_up.duration_s == pytest.approx(5.7e-6, rel=0.25)
+
+
+def test_a_sum_over_slices_is_a_start_its_slices_and_their_bytes() -> None:
+    constants = Constants(calibration_for(device("h200")))
+    machine = machine_for(device("h200"), constants, "bfloat16", "matmul")
+    small = Problem(64, 64, 4096, 1, "bfloat16", 1e5, 1e5, 8192.0, 2.0)
+    seconds = [reduction_s(small, machine, n) for n in (2, 4, 128)]
+    assert seconds[0] == pytest.approx(1.5e-6, rel=0.1)
+    assert seconds[1] - seconds[0] == pytest.approx(2 * 2.8e-8 + 2 * 64 * 64 * 4 / 5e12, rel=0.05)
+    assert seconds == sorted(seconds)
+
+
+@pytest.mark.parametrize(("columns", "counted"), [(8192, True), (8190, False)])
+def test_only_hoppers_own_kernels_draw_tiles_by_a_counter(columns: int, counted: bool) -> None:
+    """Rows of 8,190 begin anywhere: kernels of an earlier generation launch a block a tile."""
+    kernels = run("aten::mm", (dense(8192, 512), dense(512, columns)), (dense(8192, columns),))
+    assert any(k.kind == "memset" for k in kernels) == counted
