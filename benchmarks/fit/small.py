@@ -37,7 +37,6 @@ PRODUCTS = {
     "l2_bytes_per_clock_per_unit": 19.0,
     "narrow": 18.0,
     "overlap": 1.8,
-    "reduce_s": 2.1e-6,
     "split_s": 1e-6,
     "step_s_per_byte": 3.3e-9,
     "store_bytes_per_clock_per_unit": 10.7,
