@@ -87,6 +87,12 @@ def test_unknown_name_lists_near_ones() -> None:
     assert "config.json" in caught.value.next_step
 
 
+def test_near_names_are_also_those_of_models_known_by_their_size_alone() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        find("gpt-oss-21b")
+    assert caught.value.near[0] == "gpt-oss-20b"
+
+
 def all_models() -> list[Model]:
     return [find(line.name) for line in model_names()]
 

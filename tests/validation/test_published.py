@@ -175,6 +175,9 @@ def test_many_microbatches_follow_from_one_and_two(monkeypatch: pytest.MonkeyPat
     assert found["predicted_s"] == pytest.approx(14.5, rel=0.02)  # and a little for stragglers
     assert found["predicted_s"] > 14.5
     assert found["state"] == predict_rows.state()
+    assert not predict_rows.is_old(found, made)
+    assert predict_rows.is_old({**found, "state": "before"}, made)
+    assert predict_rows.is_old(found, express(_row(global_batch=16 * 4 * 8)))
 
 
 def test_a_row_of_an_earlier_state_is_marked() -> None:

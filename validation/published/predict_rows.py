@@ -4,7 +4,9 @@ Writes `validation/results/published.json`: for each row what was measured, what
 its 80 % interval (of kernels, and with what the row does not state), or why it is not. Rows that
 ask for the same work on the same machine are predicted once. With parts of ids only those rows are
 predicted anew; the others are kept, and with `--kept` all are. Each has the digest of the
-models that made it (`state`) and when it did (`on`): the page marks rows of an earlier state.
+models that made it (`state`), of what was asked of them (`asked`) and when they did (`on`): the page
+marks rows of an earlier state. Every fifth result is written, so that `--old` goes on where a run
+stopped, and predicts no more than what other models, or another profile of a software, made.
 """
 
 from __future__ import annotations
@@ -36,7 +38,16 @@ from published.unstated import half_widths  # noqa: E402
 NOT_RUN = "expressed, but not run since the models changed"
 """Why a row has no prediction yet: `--missing` runs it."""
 
-_FOUND = ("predicted_s", "kernels_low_s", "kernels_high_s", "took_s", "state", "on", "failed")
+_FOUND = (
+    "predicted_s",
+    "kernels_low_s",
+    "kernels_high_s",
+    "took_s",
+    "state",
+    "asked",
+    "on",
+    "failed",
+)
 
 _DECIDE = ("cost", "hardware", "program", "timeline")
 """Parts of gpuscope that decide a prediction."""
@@ -65,14 +76,27 @@ def predict(made: Expressed) -> dict[str, Any]:
         "kernels_high_s": high_s,
         "took_s": round(time.monotonic() - began, 2),
         "state": state(),
+        "asked": asked(made),
         "on": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
     }
+
+
+def asked(made: Expressed) -> str:
+    """A digest of `key_of`."""
+    return hashlib.blake2b(key_of(made).encode(), digest_size=6).hexdigest()
 
 
 @cache
 def state() -> str:
     """A digest of the models, constants and captures that predict."""
     return sources(_DECIDE)
+
+
+def is_old(entry: dict[str, Any], made: Expressed | NotExpressed) -> bool:
+    """Whether other models made an entry, or were asked something else."""
+    if isinstance(made, NotExpressed):
+        return False
+    return (entry.get("state"), entry.get("asked")) != (state(), asked(made))
 
 
 def rows_to_predict(rows: Iterable[Row], parts: Sequence[str]) -> list[Row]:
@@ -118,27 +142,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--captures", action="store_true", help="capture; predict nothing")
     parser.add_argument("--kept", action="store_true", help="predict nothing; write anew")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    asked = parser.parse_args(arguments)
+    told = parser.parse_args(arguments)
     known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     rows = read_rows()
     expressed = {row.id: express(row) for row in rows}
-    wanted = {row.id for row in rows_to_predict(rows, asked.parts)}
-    if asked.kept:
+    wanted = {row.id for row in rows_to_predict(rows, told.parts)}
+    if told.kept:
         wanted = set()
-    if asked.old:
-        wanted -= {name for name, entry in known.items() if entry.get("state") == state()}
-    if asked.missing:
+    if told.old:
+        wanted -= {name for name in wanted if not is_old(known.get(name, {}), expressed[name])}
+    if told.missing:
         wanted -= {name for name, entry in known.items() if "predicted_s" in entry}
     tasks: dict[str, Expressed] = {}
     for name in wanted:
         made = expressed[name]
         if isinstance(made, Expressed):
             tasks.setdefault(key_of(made), made)
-    if asked.captures:
+    if told.captures:
         _capture(tasks)
         return 0
     found: dict[str, dict[str, Any]] = {}
-    for key, result in _all(tasks, asked.jobs):
+    for key, result in _all(tasks, told.jobs):
         found[key] = result
         if len(found) % 5 == 0:
             _write(_entries(rows, expressed, found, known))
@@ -175,6 +199,8 @@ def _entries(
             entries[row.id] = _entry(row, made, found[key_of(made)])
         elif row.id in known:
             kept = {k: v for k, v in known[row.id].items() if k in _FOUND}
+            if kept.get("asked", asked(made)) != asked(made):
+                kept["state"] = ""
             entries[row.id] = _entry(row, made, kept)
         if "predicted_s" not in entries.get(row.id, {}) and isinstance(made, Expressed):
             failed = entries.get(row.id, {}).get("failed")

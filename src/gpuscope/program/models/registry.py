@@ -124,10 +124,12 @@ def find(name: str) -> Model:
         MODELS.load()
         found = _named(name)
     if found is None:
+        from gpuscope.program.models.parallel.published import PUBLISHED
+
         raise UnknownNameError(
             Text("model"),
             name,
-            [*MODELS.names(), *(a for m in MODELS for a in m.aliases)],
+            [*MODELS.names(), *(a for m in MODELS for a in m.aliases), *PUBLISHED],
             Text("Type a built-in model's name, file.py:function, or the path of a config.json."),
         )
     return MODELS.get(found)
