@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from published import spread
-from recorded import fit, loss, summary, trial, write_toml
+from recorded import fit, loss, spread, summary, trial, write_toml
 
 from gpuscope.cost.collective.messages import pair_way
 from gpuscope.cost.collective.types import Tuning

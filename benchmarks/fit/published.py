@@ -28,7 +28,7 @@ from statistics import median
 
 import pyarrow.parquet as parquet
 from matmul import UNIT
-from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
+from recorded import Case, Recorded, fit, log_errors, loss, spread, summary, write_toml
 
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, load_calibration
@@ -148,12 +148,6 @@ def fit_table(table: Table, rate: str, target: Device) -> dict[str, float]:
         return loss(log_errors(train, target, trying))
 
     return fit(start, evaluate, names, 5)
-
-
-def spread(errors: list[float]) -> float:
-    """80 % half-width of measured over predicted."""
-    ordered = sorted(abs(e) for e in errors)
-    return math.expm1(ordered[int(0.8 * (len(ordered) - 1))])
 
 
 def figures(errors: list[float]) -> dict[str, float]:

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as parquet
-from published import arguments, source, spread
-from recorded import fit, loss, summary, trial, write_toml
+from published import arguments, source
+from recorded import fit, loss, spread, summary, trial, write_toml
 
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import Kernel

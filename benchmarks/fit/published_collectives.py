@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as parquet
-from published import figures, fitted, source, spread
-from recorded import fit, loss, summary, write_toml
+from published import figures, fitted, source
+from recorded import fit, loss, spread, summary, write_toml
 
 from gpuscope.cost.collective.ways import (
     NCCL,

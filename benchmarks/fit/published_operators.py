@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from matmul import UNIT
-from published import figures, fitted, spread
-from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
+from published import figures, fitted
+from recorded import Case, Recorded, fit, log_errors, loss, spread, summary, write_toml
 
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, load_calibration

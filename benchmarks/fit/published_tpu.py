@@ -19,8 +19,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from published import figures, spread
-from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
+from published import figures
+from recorded import Case, Recorded, fit, log_errors, loss, spread, summary, write_toml
 
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, load_calibration

@@ -189,6 +189,12 @@ def summary(errors: Sequence[float]) -> str:
     )
 
 
+def spread(errors: Sequence[float]) -> float:
+    """80 % half-width of measured over predicted."""
+    ordered = sorted(abs(e) for e in errors)
+    return math.expm1(ordered[int(0.8 * (len(ordered) - 1))])
+
+
 def write_toml(path: Path, measured_with: str, groups: Mapping[str, CalibratedValue]) -> None:
     """Write constants as a calibration file."""
     lines = [f'measured_with = "{measured_with}"', ""]

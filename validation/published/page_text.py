@@ -160,7 +160,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "clock. Dense models on GB300 had been 7 to 22 % too slow for it.",
         "From NeMo 26.06 on the recipes make an expert's activation and its cast inside of the product before it "
         "(cutedsl_fused_grouped_mlp), which is taken out of the step now, and Qwen3's exchange beside other work, which had been "
-        "overlooked: Qwen3-235B on GB200 had been 36 % too slow, and is 12 %. DeepSeek-V3 on GB300 still comes out 21 % too slow from "
+        "overlooked: Qwen3-235B on GB200 had been 36 % too slow, and is 12 %. DeepSeek-V3 on GB300 still comes out 10 % too slow from "
         "then on: attention in float8 and graphs of a whole iteration are in its recipe and not predicted.",
         "Sums of gradients inside of a product: Megatron's products for weights read and write the sum, in float32 or, where a "
         "recipe says so, bfloat16. Only a result by itself had been counted. SimuMax's table, which nothing was fitted to, shows "
@@ -201,10 +201,11 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "tokens/s a GPU in its last three releases.",
         "NeMo 25.09 prints no precision: its footnote and the layouts of its recipes say float8. Dense models came out 9 % too fast to 13 % too slow, mixtures of "
         "experts 27 % too fast to 32 % too slow; Qwen3 on GB200 and B200, whose recipes replay CUDA graphs, had been 49 and 103 % too slow without.",
-        "State-space mixers: Nemotron 3 Nano came out 19 to 26 % too fast at first sight, as other mixtures of experts of these releases "
-        "do. Its scans are mamba_ssm's kernels with each tensor moved once, products at what Triton's reach (`src/gpuscope/cost/recurrent/state_space.py`); they are "
-        "a tenth of the step, and a tuned kernel for the largest took 0.86 of what is predicted for it (tilelang's benchmark/mamba2, H800), so that they do not explain it. Experts of 1,856 features in one product each, its router's steps in "
-        "float32 and its shared experts' own stream are not in the program.",
+        "State-space mixers: Nemotron 3 Nano came out 19 to 26 % too fast at first sight, 15 to 22 % since mamba_ssm's kernels were recorded on an H200: "
+        "they take 1.3 times (forward) and 1.6 times (backward) as long as with each tensor moved once (`src/gpuscope/cost/recurrent/state_space.py`). On Blackwell nobody "
+        "measured them. Experts of 1,856 features in one product each, its router's steps in float32 and its second choice of experts for the balancing loss are not in the program.",
+        "Blackwell's attention: what cuDNN reaches there is fitted to NVIDIA's own times of single kernels (cudnn-frontend's benchmark of May 2026, Llama 3.1's and DeepSeek-V3's shapes on "
+        "GB200 and GB300). Carried from the H200 the backward pass for heads of 192 had taken 1.5 to 1.7 times as long: DeepSeek-V3 on GB300 came out 21 % too slow from NeMo 26.06 on, and is 10 % now.",
         "Low-rank adapters (MLPerf, Llama 2 70B): expressed from its train.py and configuration, nothing else, they came out "
         "5 % too fast to 10 % too slow at first sight. Two habits decide: with eight ranks a sequence the host sets the pace without CUDA graphs (0.99 s, 0.23 measured), and "
         "a ring of keys and values instead of shared heads takes half as long again (0.35 s). Rows that state no parallelism, and "
@@ -251,7 +252,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "是同一对裸片：现在每次运算能量相同，为 H200 的 1/1.32（B200 实测能效，arXiv:2512.02189v2），功率更高的板卡保持更高的频率。"
         "GB300 上的稠密模型此前因此偏慢 7 至 22 %。",
         "从 NeMo 26.06 起，配方把专家的激活及其转换并入前一个矩阵乘（cutedsl_fused_grouped_mlp），现在不再单独计时；Qwen3 的交换与其他工作重叠，此前被忽略：GB200 上的 Qwen3-235B 曾偏慢 36 %，现为 12 %。此后 GB300 上的 DeepSeek-V3 "
-        "仍偏慢 21 %：其配方中的 float8 注意力与整步 CUDA graph 没有预测。",
+        "仍偏慢 10 %：其配方中的 float8 注意力与整步 CUDA graph 没有预测。",
         "在矩阵乘之内累加梯度：Megatron 求权重梯度的矩阵乘会读写累加值，为 float32，配方写明时为 bfloat16。此前只计入结果本身。"
         "没有用于拟合的 SimuMax 表可以证明：与它相比，累加的单个矩阵乘在这里比其他的快 3 %，token 很少的专家只有实际的一半；现在两者与其他一致。",
         "2021 年的 ZeRO-3：偏快 53 % 与 36 %。其中一条曾被误读为 GPT-3 的尺寸；没有名字的尺寸现在按参数量识别。DeepSpeed 在收集前后做了什么没有说明。",
@@ -275,8 +276,10 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "且因 YaRN 缩放，查询与键的旋转逐步计算。计入后 bf16 的各行为快 11 % 至慢 6 %，MXFP8 的快 5 %。注意力汇点（sink）与 GB200 配方重算的部分（归一化、专家激活）仍不在程序中。"
         "同一方案在同一机器的最近三个版本中，每 GPU 每秒 token 数由 28,947 变为 18,304，又回到 28,672。",
         "NeMo 25.09 没有写明精度：其脚注与配方中的布局说明是 float8。稠密模型快 9 % 至慢 13 %，混合专家模型快 27 % 至慢 32 %；GB200 与 B200 上的 Qwen3，其配方重放 CUDA graph，不计入时慢 49 与 103 %。",
-        "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，与这些版本的其他混合专家模型相同。它的扫描是 mamba_ssm 的内核，每个张量搬运一次，矩阵乘按 Triton 可达的速率（`src/gpuscope/cost/recurrent/state_space.py`）；"
-        "它们只占一步的十分之一，而其中最大者的一个调优过的内核实测为其预测的 0.86 倍（tilelang 的 benchmark/mamba2，H800），因此不能解释。每个宽 1,856 的专家各为一次矩阵乘、路由的 float32 步骤、共享专家自己的流均不在程序中。",
+        "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，mamba_ssm 的内核在 H200 上记录之后为 15 至 22 %：它们所用时间是每个张量搬运一次的 1.3 倍（前向）与 1.6 倍（反向）（`src/gpuscope/cost/recurrent/state_space.py`）。"
+        "Blackwell 上没有人测过。每个宽 1,856 的专家各为一次矩阵乘、路由的 float32 步骤、为均衡损失再选一次专家均不在程序中。",
+        "Blackwell 的注意力：cuDNN 在其上能达到的速率，由 NVIDIA 自己公布的单内核时间拟合（cudnn-frontend 2026 年 5 月的测试，GB200 与 GB300 上 Llama 3.1 与 DeepSeek-V3 的形状）。"
+        "此前沿用 H200 的常数，宽 192 的头的反向慢 1.5 至 1.7 倍：GB300 上的 DeepSeek-V3 自 NeMo 26.06 起慢 21 %，现为 10 %。",
         "低秩适配器（MLPerf，Llama 2 70B）：只按其 train.py 与配置表达，初次预测即为快 5 % 至慢 10 %。两个习惯起决定作用：八卡分担一个序列时，"
         "没有 CUDA graph 则由主机定步速（0.99 s，实测 0.23），以环形传递键值代替分担注意力头则再长一半（0.35 s）。未写明并行方式的，"
         "以及在张量并行各卡之间切分适配器的，未表达。",

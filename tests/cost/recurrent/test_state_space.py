@@ -96,13 +96,28 @@ def test_no_kernel_beats_the_machine(on) -> None:
             assert made.duration_s > moved / target.memory_bandwidth_bytes_per_s
             assert made.duration_s > made.flops / target.peak_flops_per_s("bfloat16")
             assert made.low_s < made.duration_s < made.high_s
-            assert made.origin == "estimated"
+            assert made.origin == ("calibrated" if on == "h200" else "estimated")
 
 
 @pytest.mark.parametrize(("tokens", "milliseconds"), [(1024, 0.169), (8192, 1.278), (32768, 5.076)])
-def test_the_scan_takes_a_little_longer_than_a_tuned_one(tokens, milliseconds) -> None:
+def test_the_scan_takes_longer_than_a_tuned_one(tokens, milliseconds) -> None:
     """tilelang's, measured on an H800 SXM: 8 sequences, 80 heads, one group, chunks of 256
-    (benchmark/mamba2/README.md there). It reads C B^T in 16 bits, mamba_ssm in 32."""
+    (benchmark/mamba2/README.md there). It reads C B^T in 16 bits, mamba_ssm in 32, whose own took
+    0.506 ms on an H200 for 8 of 2,048 tokens, 1.5 times what tilelang's would."""
     made = mixer(batch=8, tokens=tokens, heads=80, groups=1, chunk=256, on="h100")
     scan = named(made, "chunk_scan_fwd")
-    assert milliseconds < 1e3 * scan.duration_s < 1.3 * milliseconds
+    assert 1.3 * milliseconds < 1e3 * scan.duration_s < 2 * milliseconds
+
+
+@pytest.mark.parametrize(
+    ("sizes", "microseconds"),
+    [({"batch": 4}, (1466, 4986)), ({"heads": 80, "groups": 1, "chunk": 256}, (472, 1401))],
+)
+def test_all_of_its_own_kernels_take_what_was_recorded(sizes, microseconds) -> None:
+    """On an H200, validation/recordings/h200/state_space.csv.gz; without the convolution, and
+    without the sums and small steps that PyTorch makes between them."""
+    others = ("causal_conv1d", "sum", "flip", "cumsum", "add")
+    for backward, measured in zip((False, True), microseconds, strict=True):
+        made = mixer(backward=backward, **sizes)
+        own = [k for k in made if not k.name.startswith(others)]
+        assert 1e6 * seconds(tuple(own)) == pytest.approx(measured, rel=0.15)

@@ -9,12 +9,11 @@ group in float32, the scan, and a gated norm. The backward pass computes all but
 again, and has a kernel for each gradient (`_mamba_chunk_scan_combined_bwd`).
 
 Each kernel moves what it takes and gives, once: what the heads of a group share comes from the L2
-after the first. Its products run at what Triton's reach (`triton_launch`). No constant is fitted to
-these kernels, so intervals are as wide as for users' own Triton kernels with products. Two things
-to hold them against: mamba_ssm's kernels followed in their own code (`triton_launch`) take 1.2
-times as long for 2 x 8,192 tokens on an H200, and tilelang's tuned `chunk_scan_fwd`, which reads
-C B^T in 16 bits, takes 0.86 of what is predicted for mamba_ssm's (benchmark/mamba2/README.md,
-H800).
+after the first. Its products run at what Triton's reach (`triton_launch`). So long each would take
+at best; what share of that it reaches on an H200 is measured (`state_space.<kernel>.share`, written
+by benchmarks/fit/state_space.py from validation/recordings/h200/state_space.csv.gz): from a third
+(the gated norm backwards, whose blocks hold few rows) to nearly all. Sizes that the fit has not
+seen, states of 256 and chunks of 256, come out within a fifth.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from gpuscope.cost.triton_launch import DOT_SHARE
 from gpuscope.cost.types import Kernel, Kind, Limiter
 from gpuscope.program.types import TensorSpec
 
-_INTERVAL = 1.6
-"""How many times too long or too short (a judgement, as `triton_launch` has for products)."""
+_INTERVAL = 1.25
+"""How many times too long or too short: of sizes that the shares were not fitted to."""
 
 _WIDE = 4.0
 """Bytes of a float32."""
@@ -154,7 +153,8 @@ def _prepared(s: _Scan) -> Iterator[_Step]:
     )
 
 
-def _forward(s: _Scan) -> Iterator[_Step]:
+def forward_steps(s: _Scan) -> Iterator[_Step]:
+    """Kernels of the forward pass, in their order."""
     yield from _prepared(s)
     yield _Step("state_passing_fwd", s.states * _WIDE, s.states * s.item)
     yield _Step("bmm_chunk_fwd", 2 * s.shared, s.squares, 0.0, s.pair_flops, "matmul")
@@ -165,7 +165,8 @@ def _forward(s: _Scan) -> Iterator[_Step]:
     yield _Step("gated_norm_fwd", 2 * s.values, s.values, kind="normalization")
 
 
-def _backward(s: _Scan) -> Iterator[_Step]:
+def backward_steps(s: _Scan) -> Iterator[_Step]:
+    """Kernels of the backward pass, in their order."""
     mixed, pairs = s.tokens * s.channels * s.item, s.squares * (s.heads / s.groups - 1)
     wide, narrow = s.states * _WIDE, s.states * s.item
     both = s.values + s.shared + 2 * s.steps
@@ -223,7 +224,8 @@ def _kernel(work: Work, step: _Step, s: _Scan, dtype: str) -> Kernel:
         peak, _ = rate_and_unit(work.device, dtype)
         reached = machine_for(work.device, work.constants, dtype, "matmul", 16).efficiency
         compute_s = step.flops / (peak * min(reached, 1.0) * DOT_SHARE)
-    seconds = hypot(made.duration_s, compute_s)  # products and loads overlap, but not all along
+    best_s = hypot(made.duration_s, compute_s)  # products and loads overlap, but not all along
+    seconds = best_s / work.constants.value(f"state_space.{step.name}.share", "state_space.share")
     limiter: Limiter = "tensor_core" if compute_s > made.duration_s else made.limiter
     return replace(
         made,
@@ -233,7 +235,7 @@ def _kernel(work: Work, step: _Step, s: _Scan, dtype: str) -> Kernel:
         flops=step.flops,
         compute_s=max(compute_s, made.compute_s),
         limiter=limiter,
-        origin="estimated",
+        origin="calibrated" if work.constants.calibrated else "estimated",
     )
 
 
@@ -242,7 +244,7 @@ def state_space(work: Work) -> tuple[Kernel, ...]:
     """The forward pass."""
     projected, conv_weight, _, _, a_log = work.op.inputs[:5]
     s = _sizes(work, projected, conv_weight, a_log)
-    return tuple(_kernel(work, step, s, projected.dtype) for step in _forward(s))
+    return tuple(_kernel(work, step, s, projected.dtype) for step in forward_steps(s))
 
 
 @kernel_model("gpuscope_networks::state_space_backward")
@@ -250,4 +252,4 @@ def state_space_backward(work: Work) -> tuple[Kernel, ...]:
     """Gradients of everything, much of the forward pass computed again."""
     _, projected, _, conv_weight, _, _, a_log = work.op.inputs[:7]
     s = _sizes(work, projected, conv_weight, a_log)
-    return tuple(_kernel(work, step, s, projected.dtype) for step in _backward(s))
+    return tuple(_kernel(work, step, s, projected.dtype) for step in backward_steps(s))
