@@ -133,3 +133,12 @@ def test_directions_borrow_for_themselves() -> None:
     both = transient_bytes(recurrent("lstm", 512, 2, 64, 32, ways=2), H200)
     assert both > 2 * one
     assert both == pytest.approx(140 * MIB, rel=0.15)
+
+
+def test_a_graph_leaves_two_for_each_thread() -> None:
+    """After `make_graphed_callables` an H200's allocator holds four: two streams, two threads."""
+    ops = mm(0), mm(1, "backward")
+    program = Program("test", ops, (), compiled="cudagraphs")
+    held = [s for s in with_workspaces(program, H200).storages if s.category == "workspace"]
+    assert len(held) == 4
+    assert len(workspaces(replace(ops[0], graph=1), ops[1])) == 3

@@ -222,3 +222,18 @@ def test_the_memory_that_a_build_freed_stays_reserved_and_serves_the_steps():
     assert little.peak_reserved_bytes == simulate_memory(program(STEP)).peak_reserved_bytes
     # What a device cannot hold was not there.
     assert simulate_memory(built, 400 * MIB).peak_reserved_bytes < 400 * MIB
+
+
+def test_what_a_graph_of_eager_kernels_makes_lies_in_its_own_pool():
+    """Reserved, not allocated: a replay asks for nothing. What outlives the step is allocated."""
+    step = program(STEP)
+    eager = replace(step, ops=tuple(replace(o, phase="forward") for o in step.ops))
+    graphed = replace(eager, compiled="cudagraphs")
+    trace, own = simulate_memory(graphed, steps=1), simulate_memory(eager, steps=1)
+    assert own.peak_allocated_bytes == 90 * MIB
+    assert (trace.allocated_bytes // MIB).tolist() == [40, 20, 20, 40, 40]
+    assert sum(life.nbytes for life in trace.lives if life.storage.category == "activation") == 512
+    assert trace.peak_reserved_bytes >= trace.peak_allocated_bytes + 70 * MIB
+    replayed = tuple(replace(o, graph=1) for o in eager.ops)
+    trace = simulate_memory(replace(eager, ops=replayed), steps=1)
+    assert trace.peak_allocated_bytes == 40 * MIB + 512

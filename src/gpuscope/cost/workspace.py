@@ -4,7 +4,8 @@
   the forward thread and the autograd thread each hold one. Size: 32 MiB from compute capability
   9.0 on, 8.125 MiB (`:4096:2:16:8`) before (aten/src/ATen/cuda/CublasHandlePool.cpp,
   `parseChosenWorkspaceSize`). Seen on an H200: a small MLP's training step holds 64 MiB more
-  than its tensors.
+  than its tensors. A captured graph leaves two for each thread: of the stream that it was warmed
+  up on, and of the one that it was captured on.
 * Convolutions and recurrent layers get a workspace for the length of a call, reductions one for
   partial results, sorts one for indices (see `convolution.workspace`, `reduce_workspace`,
   `sort_workspace` and `transient_bytes`).
@@ -29,6 +30,9 @@ _RNN_EACH_BYTES = 8 * _MIB
 _ONE_WAY, _BOTH_WAYS = 6.0, 10.4
 """Outputs that it keeps besides, and those of a gradient in both directions."""
 
+_GRAPH_STREAMS = 2
+"""That a graph's products ran on before its first replay (`torch.cuda.make_graphed_callables`)."""
+
 _UNREDUCED = frozenset(("aten::mse_loss", "aten::smooth_l1_loss"))
 
 _GEMMS = frozenset(
@@ -42,13 +46,16 @@ def with_workspaces(program: Program, device: Device) -> Program:
     next_id = max((s.id for s in program.storages), default=0) + 1
     size = cublas_workspace_bytes(device)
     if size:
-        threads = {op.phase == "backward" for op in program.ops if _is_gemm(op)}
-        for backward in sorted(threads):
+        users = {
+            (op.phase == "backward", program.replays(op)) for op in program.ops if _is_gemm(op)
+        }
+        for backward, graphed in sorted(users):
             label = Text("cuBLAS workspace")
             if backward:
                 label = Text("cuBLAS workspace (autograd thread)")
-            extra.append(Storage(next_id, size, "workspace", -1, None, "", label))
-            next_id += 1
+            for _ in range(_GRAPH_STREAMS if graphed else 1):
+                extra.append(Storage(next_id, size, "workspace", -1, None, "", label))
+                next_id += 1
     tf32 = program.settings.get("tf32_cudnn", True)
     for op in program.ops:
         size = transient_bytes(op, device) or convolution_bytes(op, device, tf32)

@@ -409,6 +409,11 @@ class Program:
         """Whether no operator touches the device."""
         return not any(s.device == "device" for op in self.ops for s in (*op.inputs, *op.outputs))
 
+    def replays(self, op: Op) -> bool:
+        """Whether a graph that holds PyTorch's own kernels brings an operator to the device."""
+        whole = self.compiled == "cudagraphs" and op.phase in ("forward", "backward")
+        return op.graph > 0 or whole
+
     def __repr__(self) -> str:
         ops, held = counted(len(self.ops), "operator"), counted(self.parameters, "parameter")
         rank = f"rank {self.rank} of {self.world_size}" if self.world_size > 1 else None

@@ -3,6 +3,9 @@
 Lifetimes come from the captured program, sizes and segments from the caching allocator's model
 (`gpuscope.timeline.allocator`). Memory that only the first step of a run needs
 (`Program.first_step_extra_bytes`) is not part of it.
+
+What comes and goes within a CUDA graph of eager kernels lies in the graph's own pool: a replay asks
+the allocator for nothing, so that memory is reserved, but none of it counts as allocated.
 """
 
 from __future__ import annotations
@@ -176,8 +179,15 @@ class _Run:
 
     def __init__(self, program: Program, allocator: CachingAllocator, *, cold: bool) -> None:
         self.allocator = allocator
+        self.graphs = CachingAllocator()
+        self.pooled: dict[int, Block] = {}
         self.ops = program.ops
         self.plan = _plan(program)
+        self.passing = {
+            s.id
+            for s in program.storages
+            if s.born >= 0 and s.died is not None and program.replays(program.ops[s.born])
+        }
         self.clock = 0
         self.blocks: dict[int, Block] = {}
         self.lives: dict[int, Life] = {}
@@ -205,6 +215,9 @@ class _Run:
         """Give a storage its block; empty ones need none."""
         if storage.nbytes <= 0:
             return
+        if storage.id in self.passing:
+            self.pooled[storage.id] = self.graphs.allocate(storage.nbytes, stream)
+            return
         block = self.allocator.allocate(storage.nbytes, stream)
         if self.failed is None and self.allocator.out_of_memory:
             self.failed = (len(self.allocated) - 1, storage)
@@ -218,6 +231,8 @@ class _Run:
         if block is not None:
             self.lives.pop(storage.id).died = self.clock
             self.allocator.free(block)
+        elif storage.id in self.pooled:
+            self.graphs.free(self.pooled.pop(storage.id))
 
     def free_left(self, storage: Storage) -> None:
         """Free what the step before left behind under this storage."""
@@ -263,7 +278,7 @@ class _Run:
     def point(self) -> None:
         """Note the state at this point."""
         self.allocated.append(self.allocator.allocated_bytes)
-        self.reserved.append(self.allocator.reserved_bytes)
+        self.reserved.append(self.allocator.reserved_bytes + self.graphs.reserved_bytes)
         self.clock += 1
 
     def trace(self, capacity_bytes: int | None) -> MemoryTrace:
