@@ -81,7 +81,7 @@ def test_more_devices_batches_and_tokens_are_in_the_plan_or_are_refused(times: i
         ("FP32", None),
         ("TF32", None),
         ("INT8", None),
-        ("NVFP4", None),
+        ("NVFP4", "float4"),
         ("MXFP4 weights, bf16", None),
     ],
 )

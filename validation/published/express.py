@@ -21,7 +21,7 @@ from published.rows import Row
 from published.sizes import size_of
 from published.stacks import Stack, refusal, stack_of
 from published.unstated import Unstated, of_job
-from published.words import in_float8, sharded
+from published.words import multiplied, sharded
 
 DEVICES_PER_NODE = 8
 """Tensor parallel ranks at most, where a row gives its model parallel size alone."""
@@ -211,8 +211,7 @@ def _options(
         chosen["schedule"] = "interleaved" if virtual > 1 else "1f1b"
         chosen["virtual"] = virtual if virtual > 1 else None
     software = stack.software_of(row, plan)
-    if in_float8(row.precision):
-        software = replace(software, matmul="float8")
+    software = replace(software, matmul=multiplied(row.precision))
     _check_adapters(row, software, plan)
     return ParallelOptions(**plan, **chosen, world=devices, software=software)
 

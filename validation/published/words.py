@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["in_float8", "plain", "sharded"]
+__all__ = ["multiplied", "plain", "sharded"]
 
 _EIGHT = re.compile(r"fp8|float8|e4m3|e5m2")
 _SIXTEEN = re.compile(r"bf16|bfloat16|fp16|float16|half|16[- ]bit|mixed")
+_FOUR = re.compile(r"nv[- ]?fp4")
 _NEITHER = re.compile(r"fp4|fp6|mxfp6|int8|int4|float4")
 
 _SHARDING = {
@@ -33,20 +34,22 @@ def plain(text: str) -> str:
     return re.sub(r"[\s_-]+", "", text.lower())
 
 
-def in_float8(precision: str | None) -> bool:
-    """Whether the linear layers of the blocks are multiplied in float8.
+def multiplied(precision: str | None) -> Literal["compute", "float8", "float4"]:
+    """What the linear layers of the blocks are multiplied in, as `Software.matmul` has it.
 
     Raises:
-        ValueError: in something else than 8 or 16 bits of a float.
+        ValueError: in something else than NVFP4, or 8 or 16 bits of a float.
     """
     if precision is None:
-        return False
+        return "compute"
     said = precision.lower()
+    if _FOUR.fullmatch(said.strip()):
+        return "float4"
     if not _NEITHER.search(said):
         if _EIGHT.search(said):
-            return True
+            return "float8"
         if _SIXTEEN.search(said):
-            return False
+            return "compute"
     raise ValueError(f"training in {precision} is not there")
 
 

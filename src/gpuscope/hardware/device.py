@@ -35,6 +35,7 @@ DTYPE_RATES: Mapping[str, str] = {
     "int8": "int8",
     "uint8": "int8",
     "float4_e2m1fn_x2": "fp4",
+    "float4_e2m1fn": "fp4",
     "nvfp4": "fp4",
     "mxfp4": "fp4",
     "fp4": "fp4",

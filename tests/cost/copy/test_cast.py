@@ -30,3 +30,12 @@ def test_nothing_for_an_empty_tensor() -> None:
     empty = dense(0, N, dtype="bfloat16", at=0)
     out = dense(0, N, dtype="float8_e4m3fn", at=1)
     assert run("gpuscope::cast_transpose", (empty,), (out, out)) == ()
+
+
+def test_four_bits_are_read_three_times_and_written_twice_with_their_scales() -> None:
+    wide = dense(N, N, dtype="bfloat16", at=0)
+    outs = (dense(N, N, dtype="float4_e2m1fn", at=1), dense(N, N, dtype="float4_e2m1fn", at=2))
+    made = run("gpuscope::cast_transpose", (wide,), outs, "b200")
+    assert [k.name for k in made] == ["hadamard_amax", "cast_rows", "hadamard_cast_columns"]
+    assert sum(k.read_bytes for k in made) == 3 * 2 * N * N
+    assert sum(k.written_bytes for k in made) == 2 * (0.5 + 1 / 16) * N * N

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuscope.api import capture
-from gpuscope.program.models.parallel.casts import cast_once
+from gpuscope.api import capture, recost
+from gpuscope.program.models.parallel.casts import FOUR, cast_once, in_four_bits
 from gpuscope.program.models.parallel.options import ParallelOptions, Software
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
@@ -71,3 +71,31 @@ def test_a_captured_step_casts_each_weight_once() -> None:
 def test_a_program_without_casts_stays_itself() -> None:
     program = Program("", (Op(0, "aten::mm"),), ())
     assert cast_once(program) is program
+
+
+def test_products_of_what_is_cast_are_of_four_bits_and_nothing_else_is() -> None:
+    ops = [
+        cast(0, 0, 10, "a"),
+        Op(1, "aten::_scaled_mm", inputs=(spec(10, "float8_e4m3fn"),), outputs=(spec(12),)),
+        Op(2, "aten::add", inputs=(spec(12), spec(20, "float8_e4m3fn"))),
+    ]
+    in_four_bits(ops)
+    assert [s.dtype for s in ops[0].outputs] == [FOUR, FOUR]
+    assert [s.dtype for s in ops[1].inputs] == [FOUR]
+    assert ops[1].outputs[0].nbytes == 2 * ops[0].inputs[0].numel
+    assert [s.dtype for s in ops[2].inputs] == ["bfloat16", "float8_e4m3fn"]
+
+
+def test_four_bits_are_quicker_than_eight_where_products_are_most_of_a_step() -> None:
+    """A GB200 multiplies them twice as fast; casts and all else take as long or longer."""
+    wide = TransformerSize(
+        layers=1, hidden=8192, heads=64, kv_heads=8, head=128, ffn=28672, vocabulary=256
+    )
+    times = {}
+    for matmul in ("compute", "float8", "float4"):
+        software = Software(matmul=matmul, cast_once=True, fused_projections=True)
+        plan = ParallelOptions(world=1, microbatch=8, software=software)
+        options = WorkloadOptions(seq=2048, parallel=plan)
+        found = recost(wide, "gb200", options=options, interval=False, memory=False)
+        times[matmul] = found.step_time_s
+    assert times["float8"] / 2 < times["float4"] < times["float8"] < times["compute"]

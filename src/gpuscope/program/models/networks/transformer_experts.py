@@ -46,7 +46,7 @@ class MixtureOfExperts(nn.Module):
             size,
             experts,
             grouped=software.grouped_experts,
-            cast=software.matmul == "float8",
+            cast=software.matmul != "compute",
             fused=software.fused_steps,
             joined=software.fused_projections,
         )

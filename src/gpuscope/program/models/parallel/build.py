@@ -58,11 +58,11 @@ def make_part(
         )
     if meshes.spread is not None:
         apply_expert_parallel(model, meshes)
-    float8 = job.software.matmul == "float8"
+    cast = job.software.matmul != "compute"
     if job.software.adapter_rank:
         compute = torch_dtype(job.compute_dtype)
-        freeze(model, model.layers, job.software.adapter_rank, compute, float8)
-    elif float8:
+        freeze(model, model.layers, job.software.adapter_rank, compute, cast)
+    elif cast:
         use_cast_products(model.layers)
     if meshes.tp is not None:
         apply_tensor_parallel(model, meshes.tp, sequence=plan.sequence_parallel)

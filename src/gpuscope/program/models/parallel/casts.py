@@ -1,4 +1,4 @@
-"""Weights cast to float8 once a step, not in every microbatch.
+"""Weights cast to float8 once a step, not in every microbatch; products of four bits.
 
 Transformer Engine keeps a weight's float8 copies from the first microbatch of a step on
 (`is_first_microbatch` in transformer_engine/pytorch/module/linear.py and grouped_linear.py, set by
@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
 
-__all__ = ["cast_once"]
+__all__ = ["cast_once", "in_four_bits"]
 
 _CAST = "gpuscope::cast_transpose"
+FOUR = "float4_e2m1fn"
 
 
 def cast_once(program: Program) -> Program:
@@ -44,6 +45,25 @@ def cast_once(program: Program) -> Program:
     return replace(
         program, ops=tuple(_renamed(op, twin) for op in ops), storages=_lives(program, twin)
     )
+
+
+def in_four_bits(ops: list[Op]) -> None:
+    """Multiply in NVFP4 what is cast to float8: the same operators with half of the bytes.
+
+    What else is in float8, as what tensor parallel ranks gather before a product, stays.
+    """
+    cast: set[int] = set()
+    for index, op in enumerate(ops):
+        if op.name == _CAST:
+            cast.update(spec.storage for spec in op.outputs)
+        if cast.isdisjoint(spec.storage for spec in (*op.inputs, *op.outputs)):
+            continue
+
+        def four(spec: TensorSpec) -> TensorSpec:
+            return replace(spec, dtype=FOUR) if spec.storage in cast else spec
+
+        outputs = tuple(map(four, op.outputs))
+        ops[index] = replace(op, inputs=tuple(map(four, op.inputs)), outputs=outputs)
 
 
 def _lives(program: Program, twin: dict[int, int]) -> tuple[Storage, ...]:

@@ -147,7 +147,9 @@ class Software:
         matmul: "compute" multiplies in the job's dtype; "float8" multiplies the linear layers of
             the blocks in float8, forward and backward, each operand cast by one kernel as
             Transformer Engine does; experts too where they are grouped; attention, routers and
-            the output layer stay.
+            the output layer stay; "float4" the same in NVFP4, whose casts read three times: the
+            largest values, rows, and columns after a Hadamard transform (Transformer Engine's
+            `NVFP4BlockScaling`; NVIDIA 2025, arXiv:2509.25149).
         fused_steps: rotary positions, an activation with its gate, and the order of an expert's
             tokens are one kernel each, as in Megatron-LM.
         tokens_first: tensor parallel ranks gather and scatter tokens without copies, since
@@ -191,7 +193,7 @@ class Software:
     clip: bool = False
     compile: str = ""
     grouped_experts: bool = True
-    matmul: Literal["compute", "float8"] = "compute"
+    matmul: Literal["compute", "float8", "float4"] = "compute"
     fused_steps: bool = False
     tokens_first: bool = False
     tp_overlap: bool = False

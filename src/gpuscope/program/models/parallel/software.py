@@ -39,7 +39,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpuscope.program.models.parallel.casts import cast_once
+from gpuscope.program.models.parallel.casts import cast_once, in_four_bits
 from gpuscope.program.models.parallel.exchange import (
     OVERLAPPED,
     exchange_beside,
@@ -87,7 +87,7 @@ def as_software(program: Program, software: Software, kept_in: str = "float32") 
             labels; "tp" are the tensor parallel ranks.
         software: `tokens_first`, `tp_overlap`, `fused_accumulation`, `cast_once`, `send_once`,
             `exchange_overlap`, `kept`, `sums_beside`, `attention_rows`, `fused_experts`,
-            `attention`, `fused_steps` and `graphs` are read.
+            `attention`, `fused_steps`, `matmul` and `graphs` are read.
         kept_in: dtype that gradients are added up in.
     """
     if software.cast_once:
@@ -113,6 +113,8 @@ def as_software(program: Program, software: Software, kept_in: str = "float32") 
         send_once(ops, experts)
     if experts and software.exchange_overlap:
         exchange_beside(ops, experts, max(op.stream for op in ops) + 1)
+    if software.matmul == "float4":
+        in_four_bits(ops)
     if software.graphs:
         _graph_blocks(ops)
     return replace(program, ops=tuple(ops))

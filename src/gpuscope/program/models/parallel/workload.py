@@ -234,8 +234,8 @@ def _title(name: str, job: Job) -> str:
     ]
     if job.software.attention != "flash":
         parts.append(f"{job.software.attention.replace('_', ' ')} attention")
-    if job.software.matmul == "float8":
-        parts.append("float8 products")
+    if job.software.matmul != "compute":
+        parts.append(f"{job.software.matmul} products")
     if plan.recompute != "none":
         parts.append(f"{plan.recompute} recomputation")
     if job.software.compile:
