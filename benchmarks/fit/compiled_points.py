@@ -1,7 +1,7 @@
 """Recorded compiled kernels beside the ones that gpuscope predicts for the same functions.
 
 `python benchmarks/fit/compiled_points.py FILE` says how far they are off. Reads what
-`benchmarks/compiled_kernels.py` wrote (validation/recordings/h200/micro/compiled.jsonl.gz),
+`benchmarks/compiled_kernels.py` wrote (validation/recordings/h200/micro/compiled*.jsonl.gz),
 captures each case as a compiled program, and joins kernels in order where their number agrees.
 """
 

@@ -5,9 +5,10 @@ instructions of the same threads instead of another pass over memory. Triton dra
 numbers to use one (`tl.rand`), and an online softmax takes two exponentials an element, so both
 often cost more than the bytes. Shapes of blocks are Inductor's first choices
 (torch/_inductor/runtime/triton_heuristics.py and choices.py): 1024 elements a block elementwise;
-rows of up to 1024 in one piece by a block of one warp; longer rows by a block of 512 threads that
-goes over them once for each pass, from the L2 cache where it is large enough; pieces of a split
-reduction in blocks of 64 results, summed up by further kernels until each result is one.
+rows of up to 1024 in one piece by a block of one warp; columns of 8 to 64 in tiles of 32 of them,
+whose values are reduced across lanes and warps one by one; longer rows by a block of 512 threads
+that goes over them once for each pass, from the L2 cache where it is large enough; pieces of a
+split reduction in blocks of 64 results, summed up by further kernels until each result is one.
 
 Constants come from the calibration under "fused.*"; the defaults are those of an H200, from
 benchmarks/compiled_kernels.py.
@@ -120,6 +121,13 @@ _FINAL_S = {"sum": 0.5e-6, "welford": 1.1e-6}
 _ROUND_S = 1.2e-6
 """Time of one round of a lone block over a row: 2048 values."""
 
+_TILE_COLUMNS, _TILE_THREADS = 32, 256
+"""Of a short axis that is not the last, of the largest block (`_persistent_reduction_configs`)."""
+
+_LEAST_TILE, _MOST_TILE = 8, 64
+"""Values of a column that a block holds: fewer are written out one after the other
+(`unroll_reductions_threshold`), more are walked (`should_use_persistent_reduction`)."""
+
 _L1_BYTES = 192 * 1024
 """Rows of the resident blocks up to this stay in the multiprocessor for the next pass."""
 
@@ -144,8 +152,8 @@ def fused(work: Work) -> tuple[Kernel, ...]:
     read, out = _with_sectors(work, read, out)
     splits = _count(args.get("splits"))
     out += 4.0 * rows * splits * len(work.outputs) if splits > 1 else 0.0
-    kind = _kind(reduction, columns, splits)
-    grid, block = _grid(work, rows, columns, reduction, splits)
+    kind = _kind(reduction, columns, splits, inductor="reductions" in args)
+    grid, block = _grid(work, rows, columns, kind, splits)
     chain_s = _chain_s(work, kind, operators, rows, columns, splits)
     # Their blocks are bound by chains of loads, not by instructions, and nothing hides them.
     serial = kind == "mix" or (kind == "split" and reduction == "outer")
@@ -159,7 +167,7 @@ def fused(work: Work) -> tuple[Kernel, ...]:
             out,
             least_bytes=reads(work).total + out,
             items=float(rows * columns),
-            cycles=0.0 if serial else _instructions(work, operators, rows, columns) / _LANES,
+            cycles=0.0 if serial else _instructions(work, operators, rows, columns, kind) / _LANES,
             grid=grid,
             block=block,
             floor_s=work.constants.value("fused.floor_s"),
@@ -195,21 +203,24 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 1
 
 
-def _kind(reduction: str, columns: int, splits: int) -> str:
+def _kind(reduction: str, columns: int, splits: int, *, inductor: bool) -> str:
     """What Inductor calls the kernel: "poi" elementwise, "per" rows in registers, "red" looped
-    rows; here also "mix" (rows and columns at once), "split" (pieces), "outer" (columns)."""
+    rows; here also "mix" (rows and columns at once), "split" (pieces), "outer" (columns), "tile"
+    (short ones, in registers)."""
     if not reduction:
         return "poi"
     if reduction == "both":
         return "mix"
     if splits > 1:
         return "split"
-    if reduction == "outer":
+    if reduction == "outer" and (columns > _MOST_TILE or not inductor):
         return "outer"
+    if reduction == "outer":
+        return "tile" if columns >= _LEAST_TILE else "poi"
     return "per" if columns <= _BLOCK_ELEMENTS else "red"
 
 
-_SHOWN = {"mix": "per", "split": "red", "outer": "red"}
+_SHOWN = {"mix": "per", "tile": "per", "split": "red", "outer": "red"}
 
 
 def _name(operators: tuple[str, ...], kind: str) -> str:
@@ -217,7 +228,9 @@ def _name(operators: tuple[str, ...], kind: str) -> str:
     return "_".join(("triton", shown, "fused", *(name.lstrip("_") for name in operators[:_NAMED])))
 
 
-def _instructions(work: Work, operators: tuple[str, ...], rows: int, columns: int) -> float:
+def _instructions(
+    work: Work, operators: tuple[str, ...], rows: int, columns: int, kind: str
+) -> float:
     """Instructions for each element of the loops."""
     get, args = work.constants.value, work.op.args
     computed = args.get("computed")
@@ -229,14 +242,20 @@ def _instructions(work: Work, operators: tuple[str, ...], rows: int, columns: in
     specs = (*work.inputs, *work.outputs)
     if work.op.args.get("beside"):  # each element is of one tensor among many
         return total + get("fused.loaded") * sum(s.numel for s in specs) / (rows * columns)
+    along = columns > 1 and args.get("reduction") != "outer"
     for spec in specs:
         large = spec.numel * 8 >= rows * columns
         total += get("fused.loaded") if large else get("fused.broadcast")
-        if large and columns > 1 and columns * spec.itemsize % 16:
+        if large and along and columns * spec.itemsize % 16:
             total += get("fused.unaligned")
     if work.op.args.get("random"):
         crowded = _CROWDED if 1 < columns <= _BLOCK_ELEMENTS else 1.0
         total += get("fused.random") * crowded
+    if kind == "tile":
+        # Each value has an address, and goes through every level of a reduction, by itself; columns
+        # are filled up to a power of two.
+        total += get("fused.tile") + get("fused.tile_reduction") * _count(args.get("reductions"))
+        total *= (1 << (columns - 1).bit_length()) / columns
     return max(total, _LEAST_INSTRUCTIONS.get(str(args.get("emitter", "")), 0.0))
 
 
@@ -275,17 +294,19 @@ def _with_sectors(work: Work, read: Reads, out: float) -> tuple[Reads, float]:
     return Reads(read.cold, read.hot + more), out
 
 
-def _grid(work: Work, rows: int, columns: int, reduction: str, splits: int) -> tuple[int, int]:
+def _grid(work: Work, rows: int, columns: int, kind: str, splits: int) -> tuple[int, int]:
     """Blocks, and threads of each."""
-    if not reduction:
+    if kind == "poi":
         return max(1, ceil(rows / min(_BLOCK_ELEMENTS, max(256, rows // 128)))), 128
-    if reduction == "both":
+    if kind == "mix":
         return _mixed_blocks(work, columns), 128
-    if splits > 1 and reduction == "inner":
+    if kind == "split" and work.op.args.get("reduction") == "inner":
         return rows * splits, 512
-    if splits > 1:
+    if kind == "split":
         return max(1, ceil(rows * splits / 64)), 128
-    if reduction == "outer":
+    if kind == "tile":
+        return max(1, ceil(rows / _TILE_COLUMNS)), _TILE_THREADS
+    if kind == "outer":
         return max(1, ceil(rows / 16)), 128
     across = work.op.args.get("across")
     if isinstance(across, tuple) and any(across):

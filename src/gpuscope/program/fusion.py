@@ -42,8 +42,9 @@ def fuse(program: Program) -> Program:
     from memory, its outputs what it writes there. Its `args`: `operators` (names), `count` (how
     many), `rows` and `columns` (of the loops; columns == 1 without a reduction), `reduction` ("",
     "inner", "outer" or "both"), `splits` (pieces of each result, 1 without), `finals` (kernels that
-    end their sums), `passes` (over a row), `again_bytes` (read anew in later ones), `random`,
-    `beside` (tensors of a list side by side: an element is of one of them).
+    end their sums), `reductions` (of each value, one after the other), `passes` (over a row),
+    `again_bytes` (read anew in later ones), `random`, `beside` (tensors of a list side by side: an
+    element is of one of them).
     Storages live from the first write to the last use; those that no kernel writes are gone.
     """
     if program.compiled in WITHOUT_INDUCTOR or any(op.name == FUSED for op in program.ops):

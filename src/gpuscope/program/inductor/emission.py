@@ -12,7 +12,7 @@ from gpuscope.program.inductor.computations import computations
 from gpuscope.program.inductor.graph import Graph, Group, Node, Value, lies_across
 from gpuscope.program.inductor.grouping import reads_across
 from gpuscope.program.inductor.lowering import base_name
-from gpuscope.program.inductor.operator_sorts import NORMS
+from gpuscope.program.inductor.operator_sorts import NORMS, TWICE
 from gpuscope.program.inductor.splitting import UNITS
 from gpuscope.program.types import FUSED, Op, Program, Storage, TensorSpec
 
@@ -232,6 +232,7 @@ def _fused(group: Group, index: int) -> Op | None:
             "reduction": _reduction(group) if reduces else "",
             "splits": 1 if group.mixed else max((p.splits for p in reduces), default=1),
             "finals": sum(_finals(n) for n in nodes),
+            "reductions": sum(2 if base_name(n.op) in TWICE else 1 for n in nodes if _reduces(n)),
             "passes": passes,
             "again_bytes": again,
             "across": (_across(group, inputs), _across(group, written)) if apart else (0, 0),
@@ -243,6 +244,10 @@ def _fused(group: Group, index: int) -> Op | None:
         recomputed=all(op.recomputed for op in ops),
         region=last.region,
     )
+
+
+def _reduces(node: Node) -> bool:
+    return node.part is not None and node.part.loop == "reduction"
 
 
 def _across(group: Group, specs: Iterable[TensorSpec]) -> int:

@@ -66,6 +66,10 @@ NORMS = frozenset(
 )
 """Forward passes of norms: mean and variance come from one (Welford) reduction."""
 
+TWICE = COMPOSITE | NORMS | frozenset(("var", "std", "var_mean", "std_mean", "logsumexp"))
+"""Operators of which a tile in registers is reduced twice: to a largest value or a mean, then to
+what is summed by means of it."""
+
 LOOK_UPS = frozenset("embedding gather index_select index".split())
 """What reads where its indices say."""
 
