@@ -69,3 +69,19 @@ def test_sparse_gradients_hold_the_rows_that_were_looked_up():
     # SparseCUDATensorMath.cu): both moments and the table.
     written = [op for op in ops if op.name == "aten::index_add_"]
     assert [op.inputs[0].shape for op in written] == [(10, 4)] * 3
+
+
+def test_another_library_gets_no_memory_that_is_none():
+    from torch.utils import dlpack
+
+    from gpuscope.errors import CaptureError
+
+    def build(hand_over):
+        x = torch.ones(4, device="cuda")
+        return lambda: hand_over(x * 2)
+
+    again = capture(lambda: build(lambda x: dlpack.from_dlpack(dlpack.to_dlpack(x)) + 1))
+    assert [op.name for op in again.ops if not op.view] == ["aten::mul", "aten::add"]
+    assert again.ops[-1].inputs[0].storage == again.ops[0].outputs[0].storage
+    with pytest.raises(CaptureError, match="another library"):
+        capture(lambda: build(lambda x: x.__dlpack__()))

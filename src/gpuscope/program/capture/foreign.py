@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map
 
 from gpuscope.document.text import Text
+from gpuscope.errors import CaptureError
 from gpuscope.program.capture import checkpoints
 from gpuscope.program.capture.conversions import TYPE_NAMES
 from gpuscope.program.capture.fakes import accelerator, on_device, with_index
@@ -32,6 +33,7 @@ def install(patch: Patches, recorder: Any) -> None:
     # Weights are read one after the other: fakes are of the thread that made their mode.
     patch.environment({"HF_DEACTIVATE_ASYNC_LOAD": "1"})
     _sharing(patch)
+    _exchange(patch)
     checkpoints.install(patch, recorder)
     _profiling(patch)
     _masks(patch, recorder)
@@ -134,6 +136,31 @@ def _sharing(patch: Patches) -> None:
 
 
 _SHARED = "_gpuscope_shared"
+
+
+def _exchange(patch: Patches) -> None:
+    """DLPack: PyTorch itself gets another view; what else asks would read memory that is none."""
+    from torch.utils import dlpack
+
+    from_dlpack = dlpack.from_dlpack
+
+    def view(given: Any, **kwargs: Any) -> torch.Tensor:
+        return given.detach() if isinstance(given, FakeTensor) else from_dlpack(given, **kwargs)
+
+    def capsule(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        raise CaptureError(
+            Text("A tensor is handed to another library through DLPack."),
+            Text("That library would read its memory, and without a device there is none."),
+            Text(
+                "Put what the library does into a torch.library.custom_op with a "
+                "register_fake, or leave it out while predicting."
+            ),
+        )
+
+    for owner in (torch, dlpack):
+        patch.set(owner, "from_dlpack", view)
+        patch.set(owner, "to_dlpack", lambda tensor: tensor, only_if_present=True)  # for `view`
+    patch.set(torch.Tensor, "__dlpack__", capsule)
 
 
 def _grouping(patch: Patches) -> None:
