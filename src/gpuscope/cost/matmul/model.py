@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
+from gpuscope.cost.bandwidth import Launch, kernel
 from gpuscope.cost.matmul.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
 from gpuscope.cost.matmul.small import in_kernels
 from gpuscope.cost.reduction.model import memset_kernel
@@ -368,7 +369,35 @@ def addmm(work: Work) -> tuple[Kernel, ...]:
     """Product plus a bias row (fused in the epilogue, with an activation) or a full matrix."""
     added, a, b = work.op.inputs[:3]
     used = added if work.op.args.get("beta", 1) != 0 else None
-    return _added(work, operand(work, a, 1), operand(work, b, 2), used)
+    kernels = _added(work, operand(work, a, 1), operand(work, b, 2), used)
+    if work.op.args.get("use_gelu") and a.dtype == "float32":
+        return (*kernels, *_gelu_after(work, kernels))
+    return kernels
+
+
+def _gelu_after(work: Work, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    """float32 products have no kernel with a GELU: cuBLASLt's epilogue does it, or one more.
+
+    An H200 launched `cublasLt::epilogue::impl::globalKernel` after each but the smallest, whose
+    bias is added by that kernel anyway.
+    """
+    out = work.op.outputs[0]
+    if not kernels or kernels[-1].name == "epilogue_bias":
+        return ()
+    size = float(out.nbytes)
+    cycles = work.constants.value("matmul.epilogue_gelu_cycles")
+    launch = Launch(
+        "epilogue_gelu",
+        "pointwise",
+        hot_bytes=size,
+        written_bytes=size,
+        items=out.numel,
+        cycles=cycles,
+        grid=max(1, ceil(out.numel / 8192)),
+        block=256,
+        dtype=out.dtype,
+    )
+    return (kernel(work, launch),)
 
 
 def _added(work: Work, a: Operand, b: Operand, used: TensorSpec | None) -> tuple[Kernel, ...]:

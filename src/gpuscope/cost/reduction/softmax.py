@@ -129,6 +129,8 @@ def _warp(work: Work, rows: int, columns: int, name: str, backward: bool) -> Ker
         per_value *= get("softmax.warp.long")
     if work.op.inputs[0].itemsize >= 4:
         per_value *= get("softmax.warp.wide")
+    if "masked" in work.op.name:
+        per_value += get("softmax.warp.masked_cycles")
     per_block = 128 // lanes * (2 if padded <= 128 else 1)
     resident = 16 if padded <= 256 else 10 if padded <= 1024 else 6
     return kernel(

@@ -23,7 +23,7 @@ from torch.nn import functional
 from gpuscope.program.capture.conversions import crossing, to_host
 from gpuscope.program.capture.fakes import accelerator, on_device
 from gpuscope.program.capture.nested import varied_attention
-from gpuscope.program.capture.operators import attention, choose_backend
+from gpuscope.program.capture.operators import ONLY, attention, choose_backend
 
 __all__ = ["lengths_of", "run"]
 
@@ -112,7 +112,7 @@ def _fused(
         _told(len(lengths) + 1)
     pairs = sum(n * n for n in lengths)
     equal = max(1.0, sum(lengths) ** 2 / pairs) if pairs else 1.0
-    options = (0.0, False, None, backend)
+    options = (0.0, False, None, backend + ONLY)  # cuDNN's does not stand in for this layout
     return varied_attention(rows, equal, options).view(query.shape)
 
 
@@ -189,9 +189,13 @@ def _layer(
 # -- without padding -------------------------------------------------------------------------------
 
 
-def _told(count: int) -> None:
-    """So many whole numbers that a kernel is given of its sequences, copied to the device."""
-    crossing(torch.zeros(count, dtype=torch.int32), accelerator(), None, non_blocking=True)
+def _told(count: int, dtype: torch.dtype | None = None) -> None:
+    """So many whole numbers that a kernel is given of its sequences, copied to the device, and
+    converted there to a type."""
+    given = torch.zeros(count, dtype=torch.int64 if dtype else torch.int32)
+    moved = crossing(given, accelerator(), None, non_blocking=True)
+    if dtype is not None:
+        moved.to(dtype)
 
 
 def _ends(mask: Any) -> tuple[Any, Any]:
@@ -216,7 +220,7 @@ def _from_mask(recorder: Any, t: Any, mask: Any, check: bool = True) -> Any:
     to_host(torch.cat([sizes, torch.full_like(sizes, t.shape[2])], 1))
     if t.dtype not in (torch.float32, torch.float16):
         return _with_lengths(_one_by_one(recorder, t, lengths), lengths)
-    _told(3 * len(lengths) + 4)
+    _told(3 * len(lengths) + 4, torch.int32)
     return _with_lengths(torch.ops.gpuscope.without_padding(t, sum(lengths)), lengths)
 
 
