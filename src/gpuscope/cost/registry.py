@@ -70,6 +70,20 @@ _RESAMPLED = tuple(
     )
 )
 
+_FACTORIZATIONS = tuple(
+    f"aten::{name}"
+    for name in (
+        "_linalg_",
+        "cholesky",
+        "geqrf",
+        *(
+            f"linalg_{way}"
+            for way in "cholesky eig householder inv lstsq lu matrix_exp pinv qr".split()
+        ),
+    )
+)
+_PADDED = ("aten::_transform_bias", "gpuscope::with_padding", "gpuscope::without_padding")
+
 TRITON = "triton::"
 """How the names of the user's own Triton kernels begin; one model serves all."""
 
@@ -77,6 +91,7 @@ MODELS = Registry[KernelModel](
     Text("kernel model"),
     "gpuscope.cost",
     apart={
+        "attention.encoders": _PADDED,
         "collective": _COMMUNICATION,
         "convolution": _CONVOLUTIONS,
         "fourier": ("aten::_fft_",),
@@ -87,6 +102,7 @@ MODELS = Registry[KernelModel](
         "indexing.coalesce": ("aten::_coalesce",),
         "indexing.index_sums": (),
         "matmul.added_matrix": (),
+        "matmul.factorization": _FACTORIZATIONS,
         "matmul.triangular": ("aten::linalg_solve_triangular", "aten::triangular_solve"),
         "norm.batch": _BATCH_NORMS,
         "norm.channel": (),

@@ -36,7 +36,8 @@ _GRAPH_STREAMS = 2
 _UNREDUCED = frozenset(("aten::mse_loss", "aten::smooth_l1_loss"))
 
 _GEMMS = frozenset(
-    "mm addmm _addmm_activation bmm baddbmm _scaled_mm linear addbmm mv addmv".split()
+    "mm addmm _addmm_activation bmm baddbmm _scaled_mm linear addbmm mv addmv"
+    " linalg_inv_ex _linalg_solve_ex linalg_lu_solve linalg_matrix_exp".split()
 )
 
 

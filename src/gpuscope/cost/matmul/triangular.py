@@ -70,7 +70,8 @@ def _pointers(work: Work, batch: int) -> tuple[Kernel, ...]:
     return made, made
 
 
-def _lasting(work: Work, name: str, seconds: float, grid: int, block: int) -> Kernel:
+def lasting(work: Work, name: str, seconds: float, grid: int, block: int) -> Kernel:
+    """A kernel that takes so many seconds, or the least that any takes."""
     floor_s = machine(work).floor_s
     dtype = work.outputs[0].dtype
     launch = Launch(
@@ -89,13 +90,13 @@ def _batched(work: Work, rows: int, count: int, batch: int) -> tuple[Kernel, ...
         seconds = get("triangular.base_s") + get("triangular.row_s") * panel * panel
         if panel % _SIDES:
             seconds += get("triangular.odd_s")
-        found.append(_lasting(work, "batch_trsm", seconds * rounds, blocks, 256))
+        found.append(lasting(work, "batch_trsm", seconds * rounds, blocks, 256))
         if rest:
-            offsets = _lasting(work, "offset_pointers", get("triangular.offsets_s"), batch, 1)
+            offsets = lasting(work, "offset_pointers", get("triangular.offsets_s"), batch, 1)
             flops = 2.0 * _PANEL * rest * count * batch
             product_s = get("triangular.product_s") + flops / get("triangular.flops_per_s")
             tiles = ceil(rest / _PANEL) * ceil(count / _PANEL) * batch
-            product = _lasting(work, "gemm", product_s, tiles, 128)
+            product = lasting(work, "gemm", product_s, tiles, 128)
             found += [offsets, offsets, replace(product, flops=flops)]
     return tuple(found)
 
@@ -104,9 +105,9 @@ def _looped(work: Work, rows: int, count: int, left: bool) -> tuple[Kernel, ...]
     """One matrix: by a vector, or in panels of 64 (from the right) or 256 (from the left)."""
     get = work.constants.value
     if count == 1:
-        init = _lasting(work, "trsv_init", machine(work).floor_s, 1, 1)
+        init = lasting(work, "trsv_init", machine(work).floor_s, 1, 1)
         seconds = get("triangular.vector_s") + rows * get("triangular.vector_row_s")
-        return init, _lasting(work, "trsv", seconds, ceil(rows / 32), 128)
+        return init, lasting(work, "trsv", seconds, ceil(rows / 32), 128)
     panel = 256 if left else _PANEL
     found: list[Kernel] = []
     for at in range(0, rows, panel):
@@ -114,8 +115,8 @@ def _looped(work: Work, rows: int, count: int, left: bool) -> tuple[Kernel, ...]
         seconds = min(size * get("triangular.one_row_s"), get("triangular.one_most_s"))
         if not left:
             seconds = get("triangular.right_s")
-        found.append(_lasting(work, "trsm", seconds, ceil(count / _SIDES), 256))
+        found.append(lasting(work, "trsm", seconds, ceil(count / _SIDES), 256))
         if rows - at > panel:
             product_s = get("triangular.product_s")
-            found.append(_lasting(work, "gemm", product_s, ceil(count / 32), 64))
+            found.append(lasting(work, "gemm", product_s, ceil(count / 32), 64))
     return tuple(found)
