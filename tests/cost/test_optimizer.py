@@ -115,3 +115,12 @@ def test_sizes_that_are_no_whole_fours_are_walked_one_by_one() -> None:
         for n in (2**20 + 4, 2**20 + 2)
     )
     assert twos > 1.1 * fours
+
+
+def test_lists_of_other_shapes_take_a_kernel_a_tensor() -> None:
+    """A capturable optimizer divides its tensors by numbers that are tensors."""
+    tensors = tuple(dense(64, 8, at=at) for at in range(3))
+    numbers = tuple(dense(at=3 + at) for at in range(3))
+    made = run("_foreach_div_", tensors + numbers, tensors, overload="List")
+    assert len(made) == 3
+    assert len(run("_foreach_div_", tensors + tensors, tensors, overload="List")) == 1

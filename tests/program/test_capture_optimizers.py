@@ -178,3 +178,32 @@ def test_averaged_models_of_torch() -> None:
         return lambda: average.update_parameters(model)
 
     assert "_foreach_lerp_" in work(of(build))
+
+
+def test_a_rate_on_the_device_is_known():
+    program = program_of(
+        lambda p: torch.optim.AdamW(p, lr=torch.tensor(0.01, device="cuda"), fused=True)
+    )
+    assert named(program, "_fused_adamw_")
+
+
+def test_the_history_of_lbfgs_is_full_and_gone_through_in_each_iteration():
+    def build():
+        layer = nn.Linear(4, 8).cuda()
+        optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=3, history_size=7)
+        x = torch.randn(2, 4, device="cuda")
+
+        def closure():
+            optimizer.zero_grad()
+            loss = layer(x).sum()
+            loss.backward()
+            return loss
+
+        return lambda: optimizer.step(closure)
+
+    program = of(build)
+    # Two iterations fit into five quarters of three evaluations: products with both lists in each.
+    assert len(named(program, "dot")) >= 2 * 2 * 7
+    resident = sum(s.nbytes for s in program.storages if s.born < 0)
+    assert resident > 2 * 7 * 4 * PARAMETERS
+    assert any("L-BFGS" in str(told) for told in program.assumptions)

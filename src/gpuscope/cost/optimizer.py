@@ -252,7 +252,11 @@ def foreach(work: Work) -> tuple[Kernel, ...]:
     if not first:
         return ()
     if work.op.overload == "Tensor" and inputs[-1].dtype != first[0].dtype:
-        return _one_by_one(work, first[:-1], inputs[-1], short)
+        return _one_by_one(work, first[:-1], [inputs[-1]] * count, short)
+    if work.op.overload == "List" and any(
+        a.shape != b.shape for a, b in zip(inputs[:count], inputs[count:], strict=False)
+    ):
+        return _one_by_one(work, inputs[:count], inputs[count : 2 * count], short)
     size = sum(t.itemsize for t in first) / len(first)
     if short == "zero":
         return _list_kernels(
@@ -282,11 +286,12 @@ def foreach(work: Work) -> tuple[Kernel, ...]:
 
 
 def _one_by_one(
-    work: Work, tensors: Sequence[TensorSpec], number: TensorSpec, short: str
+    work: Work, tensors: Sequence[TensorSpec], others: Sequence[TensorSpec], short: str
 ) -> tuple[Kernel, ...]:
-    """A kernel a tensor: what a number of another type costs (`can_use_fast_route`)."""
+    """A kernel a tensor: what a number of another type costs, or a list of other shapes, as a
+    capturable optimizer's corrections are (`can_use_fast_route`)."""
     found: list[Kernel] = []
-    for spec in tensors:
+    for spec, number in zip(tensors, others, strict=False):
         op = replace(work.op, inputs=(spec, number), outputs=(spec,))
         found += elementwise(replace(work, op=op), name=short, kind="optimizer", family="pointwise")
     return tuple(found)

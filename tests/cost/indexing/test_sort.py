@@ -58,3 +58,13 @@ def test_few_largest_of_short_rows() -> None:
     assert us(128, 8) - us(128, 8, sorted=False) == pytest.approx(5.0, rel=0.25)
     times = [us(n, 1) for n in (1, 16, 64, 256, 1024)]
     assert times == sorted(times)
+
+
+def test_a_median_is_picked_like_a_kth_value() -> None:
+    """22.8 us on an H200 for 1,024 rows of 512."""
+    x, out = dense(1024, 512, at=0), dense(1024, at=1)
+    places = dense(1024, dtype="int64", at=2)
+    picked = run("median", (x,), (out, places), overload="dim", dim=1)
+    kth = run("kthvalue", (x,), (out, places), dim=1, k=256)
+    assert [k.duration_s for k in picked] == [k.duration_s for k in kth]
+    assert sum(k.duration_s for k in picked) == pytest.approx(22.8e-6, rel=0.15)

@@ -164,3 +164,10 @@ def test_a_masked_fill_out_of_place_works_on_its_clone() -> None:
     clone, fill = run("masked_fill", (turned, mask), (out,))
     assert clone.name == "copy_strided"
     assert fill.name == "elementwise_vectorized_masked_fill"
+
+
+def test_a_number_to_the_power_of_a_tensor_becomes_a_tensor_first() -> None:
+    x = dense(64, at=0)
+    names = [k.name for k in run("pow", (x,), (dense(64, at=1),), overload="Scalar")]
+    assert len(names) == 2
+    assert "fill" in names[0]

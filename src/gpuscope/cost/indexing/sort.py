@@ -170,12 +170,20 @@ def _block_rows(
 
 
 @kernel_model(
-    "aten::sort", "aten::argsort", "aten::msort", "aten::_sort", "aten::median", "aten::mode"
+    "aten::sort",
+    "aten::argsort",
+    "aten::msort",
+    "aten::_sort",
+    "aten::median",
+    "aten::nanmedian",
+    "aten::mode",
 )
 def sort(work: Work) -> tuple[Kernel, ...]:
     """Rows sorted one by one where they are short, in one segmented sort where they are long."""
     if not work.inputs or not work.inputs[0].numel:
         return ()
+    if work.op.name.endswith("median") and work.op.overload == "dim":
+        return topk(work)
     spec = work.op.inputs[0]
     rows, columns = _rows(work)
     get = work.constants.value
@@ -274,7 +282,7 @@ def _phases(columns: int) -> float:
 
 @kernel_model("aten::topk", "aten::kthvalue")
 def topk(work: Work) -> tuple[Kernel, ...]:
-    """The k largest of each row."""
+    """The k largest of each row, its k-th, or its median, which is found like the k-th."""
     if not work.inputs or not work.inputs[0].numel or not work.outputs:
         return ()
     spec = work.op.inputs[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuscope.cost.bandwidth import is_hot
-from gpuscope.cost.copy.model import copy_kernel
+from gpuscope.cost.copy.model import copy_kernel, fill_kernel
 from gpuscope.cost.copy.transfer import link_copy
 from gpuscope.cost.pointwise.elementwise import converts, elementwise
 from gpuscope.cost.pointwise.names import (
@@ -94,14 +94,17 @@ def polygamma(work: Work) -> tuple[Kernel, ...]:
 @kernel_model("aten::pow", "aten::pow_")
 def power(work: Work) -> tuple[Kernel, ...]:
     """Powers: 2, 3, -1, 0.5 and the like are special-cased (PowKernel.cu), others need exp2; 1 is
-    a copy (Pow.cpp)."""
+    a copy, and a number to the power of a tensor is put into a tensor first (Pow.cpp)."""
     exponent = work.op.args.get("exponent")
     if exponent == 1 and len(work.inputs) == 1 and work.op.name == "aten::pow":
         return (copy_kernel(work, work.inputs[0], work.outputs[0], is_hot(work, 0)),)
     simple = isinstance(exponent, (int, float)) and exponent in (2, 3, -1, -2, 0.5, -0.5, 1, 0)
-    return elementwise(
+    made = elementwise(
         work, name="pow", arithmetic="cheap" if simple else "power", casting=_casts(work)
     )
+    if work.op.overload != "Scalar" or not work.outputs:
+        return made
+    return fill_kernel(work, replace(work.outputs[0], shape=(), stride=())), *made
 
 
 @kernel_model("aten::where")

@@ -20,7 +20,7 @@ from gpuscope.cost.bandwidth import Launch, kernel, machine
 from gpuscope.cost.copy.model import fill_kernel
 from gpuscope.cost.matmul.gemm import Problem, machine_for, plan
 from gpuscope.cost.matmul.model import compute_dtype, gemm_kernel
-from gpuscope.cost.recurrent.persistent import is_persistent, persistent
+from gpuscope.cost.recurrent.persistent import is_persistent, persistent, state_size
 from gpuscope.cost.recurrent.waves import Piece, backward_order, forward_order, piece_steps
 from gpuscope.cost.reduction.model import memset_kernel
 from gpuscope.cost.registry import Work, kernel_model
@@ -38,6 +38,7 @@ class Layer:
     """One layer and direction: sizes of its products.
 
     Attributes:
+        state: columns of the hidden state: `hidden`, or of what each step projects it to.
         beside: layers and directions that run at once.
     """
 
@@ -46,6 +47,7 @@ class Layer:
     inputs: int
     hidden: int
     gates: int
+    state: int
     beside: int
 
     @property
@@ -73,10 +75,11 @@ def _layers(work: Work) -> tuple[list[Layer], int]:
     gates = _GATES.get(mode, 1)
     width = x.shape[-1]
     beside = 2 if both == 2 else count
+    state = state_size(work, hidden)
     found = []
     for layer in range(count):
-        size = width if layer == 0 else hidden * both
-        found += [Layer(seq, batch, size, hidden, gates, beside)] * both
+        size = width if layer == 0 else state * both
+        found += [Layer(seq, batch, size, hidden, gates, state, beside)] * both
     return found, both
 
 
@@ -141,6 +144,14 @@ def _sliced(work: Work, made: Kernel, rows: int, columns: int, depth: int) -> Ke
 def _clear(work: Work) -> Kernel:
     """What slices are added to, set to zero first."""
     return _lasting(memset_kernel(work), work.constants.value("recurrent.clear_s"))
+
+
+def _projected(work: Work, layer: Layer, backward: bool) -> tuple[Kernel, ...]:
+    """The product of a step that projects the hidden state, where a layer has one."""
+    if layer.state == layer.hidden:
+        return ()
+    n, k = (layer.hidden, layer.state) if backward else (layer.state, layer.hidden)
+    return _step(work, layer, n, k, backward)
 
 
 def _step(work: Work, layer: Layer, n: int, k: int, backward: bool) -> tuple[Kernel, ...]:
@@ -318,13 +329,13 @@ def rnn(work: Work) -> tuple[Kernel, ...]:
     steps = piece_steps(len(layers) // ways, ways, layers[0].seq, layers[0].batch, False)
     pieces: list[Piece] = []
     for layer in layers:
-        each = _step(work, layer, layer.wide, layer.hidden, backward=False)
-        cell = _cell(work, layer, "rnn_cell", "cell")
+        each = _step(work, layer, layer.wide, layer.state, backward=False)
+        cell = (_cell(work, layer, "rnn_cell", "cell"), *_projected(work, layer, backward=False))
         for begin in range(0, layer.seq, steps):
             size = min(steps, layer.seq - begin)
             given = _product(work, size * layer.batch, layer.wide, layer.inputs, "rnn_input")
             turned = _transposed(work, layer) if not begin else ()
-            pieces.append(Piece((*turned, given), (*each, cell) * size))
+            pieces.append(Piece((*turned, given), (*each, *cell) * size))
     return forward_order(pieces, len(layers) // ways, ways)
 
 
@@ -344,8 +355,9 @@ def rnn_backward(work: Work) -> tuple[Kernel, ...]:
         if walks:
             pieces.append(_walked_backward(work, layer))
             continue
-        cell = _cell(work, layer, "rnn_cell_backward", "cell_backward")
-        each = _step(work, layer, layer.hidden, wide, backward=True)
+        projected = _projected(work, layer, backward=True)
+        cell = (*projected, _cell(work, layer, "rnn_cell_backward", "cell_backward"))
+        each = _step(work, layer, layer.state, wide, backward=True)
         for begin in range(0, layer.seq, steps):
             size = min(steps, layer.seq - begin)
             handed = _product(
@@ -353,7 +365,7 @@ def rnn_backward(work: Work) -> tuple[Kernel, ...]:
             )
             if handed.dtype == "tf32" and size < layer.seq:
                 handed = _walked(work, handed, wide, size * layer.batch, 3)
-            pieces.append(Piece((handed,), (cell, *each) * size))
-    weights = sum(layer.wide * (layer.inputs + layer.hidden) for layer in layers)
+            pieces.append(Piece((handed,), (*cell, *each) * size))
+    weights = sum(layer.wide * (layer.inputs + layer.state) for layer in layers)
     first = (fill_kernel(work, TensorSpec((weights,), (1,), work.op.inputs[0].dtype)),)
     return backward_order(first, pieces, tuple(ends), len(layers) // ways, ways)

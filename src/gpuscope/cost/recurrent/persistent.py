@@ -5,6 +5,8 @@ walks the steps alone: no launch, and no other block, is waited for (`RNN_blockP
 so for float32 and float16 where the weights nearly fit a multiprocessor's registers: those limits,
 and the clocks, are read off 140 recorded calls
 (`validation/recordings/h200/micro/wide.jsonl.gz`). What does not fit is read again in each step.
+Packed sequences and projected states are always walked step by step
+(`validation/recordings/h200/functions.jsonl.gz`, "nn.LSTM").
 """
 
 from __future__ import annotations
@@ -30,9 +32,17 @@ _REGISTERS = 50_000
 """Weights that the registers of a multiprocessor hold beside everything else."""
 
 
+def state_size(work: Work, hidden: int) -> int:
+    """Columns of the hidden state: the layer's, or of what each step projects it to."""
+    states = work.op.inputs[1:2] if work.op.name.startswith("gpuscope::") else ()
+    return states[0].shape[-1] if states and states[0].shape else hidden
+
+
 def is_persistent(work: Work, gates: int, hidden: int, backward: bool) -> bool:
     """Whether one kernel walks the sequence."""
     if work.device.vendor != "NVIDIA" or work.op.inputs[0].dtype not in ("float32", "float16"):
+        return False
+    if work.op.args.get("steps") or state_size(work, hidden) != hidden:
         return False
     return hidden <= _WIDEST.get((gates, backward), 0)
 

@@ -173,7 +173,6 @@ def _step(work: Work, name: str) -> float:
     "aten::linalg_norm",
     "aten::_is_all_true",
     "aten::_is_any_true",
-    "aten::nanmedian",
 )
 def reduce(work: Work) -> tuple[Kernel, ...]:
     """One result for each slice of the input (or one in all)."""

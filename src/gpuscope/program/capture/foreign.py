@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
+from itertools import count
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ def install(patch: Patches, recorder: Any) -> None:
     patch.environment({"HF_DEACTIVATE_ASYNC_LOAD": "1"})
     _sharing(patch)
     _exchange(patch)
+    _full_history(patch, recorder)
     checkpoints.install(patch, recorder)
     _profiling(patch)
     _masks(patch, recorder)
@@ -253,6 +255,33 @@ class _NoEvents(list[Any]):
     def table(self, *args: Any, **kwargs: Any) -> str:
         """An empty table."""
         return ""
+
+
+def _full_history(patch: Patches, recorder: Any) -> None:
+    """L-BFGS keeps steps until its history is full, and goes through it in each iteration: the
+    step that is recorded is one of those after. Each of its losses is less than the one before."""
+    step = torch.optim.LBFGS.step
+
+    def filled(self: torch.optim.LBFGS, closure: Any) -> Any:
+        asked = count(1)
+
+        def closer() -> Any:
+            loss = closure()
+            if isinstance(loss, FakeTensor):  # where it stays as it was, the step is over
+                recorder.values.fill(recorder._storage_id(loss), 1.0 / next(asked))
+            return loss
+
+        result = step(self, closer)
+        kept, size = self.state[self._params[0]], self.param_groups[0]["history_size"]
+        missing = size - len(kept.get("old_dirs") or ())
+        if recorder.recording or kept.get("old_dirs") is None or missing <= 0:
+            return result
+        for name, like in (("old_dirs", kept["d"]), ("old_stps", kept["d"]), ("ro", kept["d"][0])):
+            kept[name] += [torch.empty_like(like) for _ in range(missing)]
+        recorder.values.assume(Text("L-BFGS's history is taken as full, as after many steps."))
+        return result
+
+    patch.set(torch.optim.LBFGS, "step", filled)
 
 
 def _profiling(patch: Patches) -> None:

@@ -99,6 +99,10 @@ class Values:
         each, rest = divmod(known.total, count)
         return [each + (at < rest) for at in range(count)]
 
+    def fill(self, storage: int, value: float) -> None:
+        """Every element has this value."""
+        self.by_storage[storage] = Known(fill=value)
+
     def share(self, storage: int, found: int, numel: int) -> None:
         """So many elements of a mask are true: it follows from structure."""
         self.by_storage[storage] = Known(density=found / numel)
