@@ -11,10 +11,18 @@ from gpuscope.program.types import Op
 
 _PICKED = frozenset({"aten::embedding", "aten::index_select", "aten::gather"})
 _PICKED_LOSS = "aten::nll_loss_forward"
+_ROWS_WRITTEN = frozenset({"aten::index_add_", "aten::index_copy_"})
+_ELEMENTS_WRITTEN = frozenset({"aten::scatter_add_", "aten::scatter_"})
 
 
 def _picked_bytes(op: Op) -> float:
     """Bytes that indices pick of an operator's first input; infinite where none do."""
+    if op.name in _ROWS_WRITTEN:
+        return float(op.inputs[-1].numel * op.inputs[0].itemsize)
+    if op.name in _ELEMENTS_WRITTEN and len(op.inputs) > 1:
+        index = op.inputs[1]
+        rows = bool(index.stride) and index.stride[-1] == 0  # one index serves a row
+        return index.numel * (op.inputs[0].itemsize if rows else float(SECTOR_BYTES))
     if op.name in _PICKED and op.outputs:
         single = op.name == "aten::gather"
         return op.outputs[0].numel * (SECTOR_BYTES if single else op.outputs[0].itemsize)

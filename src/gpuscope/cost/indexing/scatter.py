@@ -59,7 +59,8 @@ def _scatter(work: Work, key: str, moved: TensorSpec) -> tuple[Kernel, ...]:
     if key == "index_add" and indices <= FEW_INDICES and len(table.shape) > 1:
         return (*before, few_rows(work, "index_add_few", indices, moved))
     size = moved.numel * table.itemsize
-    read = size * (2 if "add" in key else 1) + moved.numel * 8.0 * (key != "index_add")
+    summed = min(size, float(table.nbytes)) if "add" in key else 0.0  # read, to be added to
+    read = size + summed + (moved.touched_bytes if key != "index_add" else 0.0)
     values = key != "scatter" or len(work.op.inputs) > 2
     loads = 0.0 if key == "index_add" else walk(work, moved.numel, values)
     made = element_kernel(work, key, key, moved.numel, read, size, loads=loads)
@@ -147,7 +148,8 @@ def _contended(work: Work, made: Kernel, items: int) -> Kernel:
     else:
         turn_s = get("gather.swap_s")
         turn_s += min(each, _RIVALS) * get("gather.swap_again_s")
-        adding_s = (each - 1.0) * turn_s if each > 1.0 else 0.0
+        swapping_s = items / get("gather.swaps_per_clock") * clock_s
+        adding_s = max(swapping_s, (each - 1.0) * turn_s)
     hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
     # An index, then what it points at, then the sum's way back.
     start_s = walk(work, items) * (m.l2_latency_s if hot else m.latency_s)
