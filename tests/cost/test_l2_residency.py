@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from matmul_work import dense
 
 from gpuscope.cost.identity import Same
@@ -49,3 +50,12 @@ def test_what_indices_pick_is_there_though_the_table_is_too_large() -> None:
     look = Op(0, "aten::embedding", inputs=(table, indices), outputs=(picked,))
     again = replace(look, index=1)
     assert list(residency(Same((look, again)), 8 * MEBIBYTE))[-1] == (True, True)
+
+
+@pytest.mark.parametrize("name", ["aten::scatter_add_", "aten::index_add_"])
+def test_what_indices_are_added_to_is_there_though_the_table_is_too_large(name: str) -> None:
+    table, values = spec(1, 64), replace(dense(64, 16, dtype="float32"), storage=2)
+    index = TensorSpec((64, 16), (1, 0), "int64", storage=4)
+    add = Op(0, name, inputs=(table, index, values), outputs=(table,))
+    found = residency(Same((add, replace(add, index=1))), 8 * MEBIBYTE)
+    assert [flags[0] for flags in found] == [False, True]

@@ -83,7 +83,7 @@ def element_kernel(
             out,
             items=items,
             cycles=get(f"gather.{key}.cycles"),
-            grid=max(1, ceil(items / (_WALKED * 128 if loads else 512))),
+            grid=max(1, ceil(items / (WALKED * 128 if loads else 512))),
             loads=loads or 1.0,
             streaming=not loads,
             chain_s=0.0 if loads else get(f"gather.{key}.base_s", "gather.element.base_s"),
@@ -94,7 +94,8 @@ def element_kernel(
     )
 
 
-_WALKED = 8
+WALKED = 8
+"""Elements that a thread of `_scatter_gather` walks, at most."""
 
 
 def walk(work: Work, items: int, values: bool = True) -> float:
@@ -106,7 +107,7 @@ def walk(work: Work, items: int, values: bool = True) -> float:
         values: each index is followed by what it points at, or what is written there.
     """
     each = work.constants.value("gather.walk.loads") * (1.0 if values else 0.5)
-    return each * min(_WALKED, ceil(items / 128))
+    return each * min(WALKED, ceil(items / 128))
 
 
 FEW_INDICES = 16

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 from gpuscope.cost.bandwidth import SECTOR_BYTES, is_hot, machine
 from gpuscope.cost.copy.model import copy_kernel, fill_kernel
-from gpuscope.cost.indexing.gather import FEW_INDICES, element_kernel, few_rows, walk
+from gpuscope.cost.indexing.gather import FEW_INDICES, WALKED, element_kernel, few_rows, walk
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -64,11 +65,12 @@ def _scatter(work: Work, key: str, moved: TensorSpec) -> tuple[Kernel, ...]:
     values = key != "scatter" or len(work.op.inputs) > 2
     loads = 0.0 if key == "index_add" else walk(work, moved.numel, values)
     made = element_kernel(work, key, key, moved.numel, read, size, loads=loads)
-    if key == "scatter_add" and moved.stride and moved.stride[-1]:
-        made = _scattered(work, made, moved.numel, size)
-    elif key == "scatter_add" and (table.itemsize >= 4 or table.numel > _rows(table)):
-        made = _contended(work, made, moved.numel)
     reduces = work.op.name.startswith("aten::scatter_reduce")
+    sums = work.op.args.get("reduce", "sum") in ("sum", "mean") if reduces else "add" in key
+    if sums and key != "index_add":
+        if moved.stride and moved.stride[-1]:
+            made = _scattered(work, made, moved.numel, size)
+        made = _contended(work, made, moved)
     if "add" in key or reduces:
         made = _in_turn(work, made, moved)
     return (*before, *(_reduced(work, made, before) if reduces else (made,)))
@@ -84,17 +86,13 @@ def _reduced(work: Work, made: Kernel, before: tuple[Kernel, ...]) -> tuple[Kern
     if how in ("amax", "amin", "prod"):
         floor_s = machine(work).floor_s
         times = work.constants.value("gather.swapped_extrema")
-        return (*before, _lasting(made, floor_s + (made.duration_s - floor_s) * times))
+        made = _lasting(made, floor_s + (made.duration_s - floor_s) * times)
+        return (*before, _lasting(made, floor_s + _swapped_s(work)))
     if how != "mean" or not work.outputs:
         return (*before, made)
     out = work.outputs[0]
     counts, divided = fill_kernel(work, out), copy_kernel(work, out, out)
     return (*before, counts, counts, made, made, divided, divided, divided)
-
-
-def _rows(table: TensorSpec) -> int:
-    """Rows that an index names."""
-    return table.shape[0] if table.shape else 1
 
 
 def _in_turn(work: Work, made: Kernel, moved: TensorSpec) -> Kernel:
@@ -129,27 +127,40 @@ def _lasting(made: Kernel, seconds: float) -> Kernel:
     )
 
 
-def _contended(work: Work, made: Kernel, items: int) -> Kernel:
+def _swapped_s(work: Work) -> float:
+    """A thread's swaps, one after the other: it reads, compares and swaps, and tries again where
+    another came first."""
+    get, table, index = work.constants.value, *work.op.inputs[:2]
+    width = "value" if table.itemsize >= 4 else "pair"
+    meets = min(1.0, index.numel / max(table.numel, 1) / 2.0)
+    each_s = get("gather.swap_alone_s") + meets * get(f"gather.swap_met_{width}_s")
+    return min(WALKED, ceil(index.numel / 128)) * each_s
+
+
+def _contended(work: Work, made: Kernel, index: TensorSpec) -> Kernel:
     """Atomic additions of which many meet at one address wait for each other there.
 
-    The L2 cache adds float32 itself; 16-bit values are swapped in by compare-and-swap, which is
-    tried again whenever another thread came first.
+    The L2 cache adds float32 itself, so many sectors a clock; lanes beside each other that add to
+    one row share them. 16-bit values are swapped in by compare-and-swap, which is tried again
+    whenever another thread came first, and which no sector's lanes do together.
     """
     get = work.constants.value
-    m = machine(work)
+    table, m, items = work.op.inputs[0], machine(work), index.numel
     if not m.clocks_per_s:
         return made
-    each = items / max(work.op.inputs[0].numel, 1)
+    each = items / max(table.numel, 1)
     clock_s = m.units / m.clocks_per_s
-    if work.op.inputs[0].itemsize >= 4:
-        adding_s = (
-            max(items / get("gather.adds_per_clock"), each * get("gather.add_clocks")) * clock_s
-        )
+    row = index.numel / max(index.shape[0], 1) if index.shape and not index.stride[-1] else 1.0
+    if table.itemsize >= 4:
+        a_clock = get("gather.atomics_per_clock") * min(row, SECTOR_BYTES / table.itemsize)
+        adding_s = max(items / a_clock, each * get("gather.add_clocks")) * clock_s
     else:
+        a_clock = min(get("gather.swaps_per_clock"), get("gather.lone_swaps_per_clock") * row)
         turn_s = get("gather.swap_s")
         turn_s += min(each, _RIVALS) * get("gather.swap_again_s")
-        swapping_s = items / get("gather.swaps_per_clock") * clock_s
-        adding_s = max(swapping_s, (each - 1.0) * turn_s)
+        # Sums of one column were recorded 3 to 60 times as fast as their turns would let them be.
+        waited_s = (each - 1.0) * turn_s if table.numel > max(table.shape[:1], default=1) else 0.0
+        adding_s = max(items / a_clock * clock_s, waited_s)
     hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
     # An index, then what it points at, then the sum's way back.
     start_s = walk(work, items) * (m.l2_latency_s if hot else m.latency_s)
@@ -164,7 +175,7 @@ def _scattered(work: Work, made: Kernel, items: int, size: float) -> Kernel:
         return made
     adding_s = items * m.units / m.clocks_per_s / get("gather.atomics_per_clock")
     apart = work.op.inputs[0].nbytes > m.l2_bytes / 2  # what is added to does not stay near
-    moved_s = (items * 32.0 * apart + size * 3) / m.read_bytes_per_s
+    moved_s = (items * 2 * SECTOR_BYTES * apart + size * 3) / m.read_bytes_per_s
     # An index, then what it points at, then the sum's way back.
     seconds = m.floor_s + get("gather.scattered_s") + adding_s + moved_s
     return _lasting(made, seconds)
