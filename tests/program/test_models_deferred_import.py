@@ -23,10 +23,15 @@ module = import_transformers("models.gpt2.modeling_gpt2")
 assert type(sys.modules["transformers.models"]) is DeferredPackage
 import transformers
 first = type(transformers) is DeferredPackage
+from transformers import AddedToken
+import tokenizers
+assert AddedToken is tokenizers.AddedToken
+assert first is (type(sys.modules["transformers"]) is DeferredPackage), "its home is known"
 from transformers import AutoConfig, GPT2LMHeadModel, LlamaConfig
 assert GPT2LMHeadModel is module.GPT2LMHeadModel
 assert transformers.GPT2LMHeadModel is module.GPT2LMHeadModel
 assert transformers.models.gpt2.GPT2LMHeadModel is module.GPT2LMHeadModel
+assert transformers.AddedToken is AddedToken
 assert transformers.__version__ == sys.modules["transformers"].__version__
 assert AutoConfig.for_model("llama").__class__ is LlamaConfig
 whole = sys.modules["transformers"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
@@ -36,6 +35,8 @@ def second_thread(events: int, cores: int | None = None) -> Iterator[Ask]:
     if events < LEAST_EVENTS or (cores or os.cpu_count() or 1) < 2:
         yield _at_once
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1, "gpuscope-analysis") as thread:
 
         def ask(call: Callable[[], T], /) -> Callable[[], T]:

@@ -89,8 +89,6 @@ _FAMILIES: tuple[tuple[Kind, str], ...] = (
 )
 """Family and what its symbols hold, the first that matches counts."""
 
-_PATTERNS = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _FAMILIES)
-
 LONGEST = 60
 """Characters of a short name."""
 
@@ -100,8 +98,8 @@ def kernel_family(symbol: str) -> Kind:
     """Return the family of a device symbol; "other" where nothing in it tells."""
     if is_communication(symbol):
         return "collective"
-    for kind, pattern in _PATTERNS:
-        if pattern.search(symbol):
+    for kind, pattern in _FAMILIES:
+        if re.search(pattern, symbol, re.IGNORECASE):
             return kind
     return "other"
 
@@ -111,19 +109,16 @@ _NVJET = re.compile(
     r"(?:_\w*?(?P<split>splitK))?"
 )
 _NVJET_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "q": "fp8", "b": "int8"}
-_FUNCTORS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)",
-        r"(\w+?)CUDAKernelImpl\b",
-        r"(\w+?)KernelImpl\b",
-        r"(\w+?)_kernel_cuda\b",
-        r"(\w+?)_kernel_impl\b",
-        r"(\w+?)Functor\b",
-        r"launch_(\w+?)_kernel\b",
-        r"(\w+?)_kernel\b",
-        r"(\w+)\(at::TensorIterator",
-    )
+_FUNCTORS = (
+    r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)",
+    r"(\w+?)CUDAKernelImpl\b",
+    r"(\w+?)KernelImpl\b",
+    r"(\w+?)_kernel_cuda\b",
+    r"(\w+?)_kernel_impl\b",
+    r"(\w+?)Functor\b",
+    r"launch_(\w+?)_kernel\b",
+    r"(\w+?)_kernel\b",
+    r"(\w+)\(at::TensorIterator",
 )
 """How ATen names the operation that an elementwise template is made for, the most telling first."""
 _ATEN = re.compile(
@@ -189,63 +184,57 @@ def _short(symbol: str) -> str:
         tile = re.search(r"knob_\d+_(\d+x\d+x\d+)", symbol)
         return f"cuDNN attention {way} {tile[1] if tile else ''}".rstrip()
     for pattern, words in _LIBRARIES:
-        if pattern.search(symbol):
+        if re.search(pattern, symbol):
             dtype = "tf32" if "tf32" in symbol else _TYPE_WORDS.get(symbol_dtype(symbol), "")
             parts = (words, dtype, _tile_words(symbol))
             return " ".join(part for part in parts if part)
     for pattern, words in _PLAIN:
-        if pattern.search(symbol):
+        if re.search(pattern, symbol):
             return words
     return _without_templates(symbol)
 
 
-_LIBRARIES = tuple(
-    (re.compile(pattern), words)
-    for pattern, words in (
-        (r"cutlass\w*::Kernel2?<.*simt", "cutlass vector gemm"),
-        (r"cutlass\w*::Kernel2?<.*fprop", "cutlass conv forward"),
-        (r"cutlass\w*::Kernel2?<.*dgrad", "cutlass conv data gradient"),
-        (r"cutlass\w*::Kernel2?<.*wgrad", "cutlass conv weight gradient"),
-        (r"cutlass\w*::Kernel2?<", "cutlass gemm"),
-        (r"7cutlass13device_kernel.*GroupProblemShape", "cutlass grouped gemm"),
-        (r"7cutlass13device_kernel|cutlass::device_kernel", "cutlass device kernel"),
-        (r"xmma_fprop", "xmma conv forward"),
-        (r"xmma_dgrad", "xmma conv data gradient"),
-        (r"xmma_wgrad", "xmma conv weight gradient"),
-        (r"xmma_gemm", "xmma gemm"),
-        (r"^igemm_fwd", "MIOpen conv forward"),
-        (r"^igemm_bwd", "MIOpen conv data gradient"),
-        (r"^igemm_wrw", "MIOpen conv weight gradient"),
-    )
+_LIBRARIES = (
+    (r"cutlass\w*::Kernel2?<.*simt", "cutlass vector gemm"),
+    (r"cutlass\w*::Kernel2?<.*fprop", "cutlass conv forward"),
+    (r"cutlass\w*::Kernel2?<.*dgrad", "cutlass conv data gradient"),
+    (r"cutlass\w*::Kernel2?<.*wgrad", "cutlass conv weight gradient"),
+    (r"cutlass\w*::Kernel2?<", "cutlass gemm"),
+    (r"7cutlass13device_kernel.*GroupProblemShape", "cutlass grouped gemm"),
+    (r"7cutlass13device_kernel|cutlass::device_kernel", "cutlass device kernel"),
+    (r"xmma_fprop", "xmma conv forward"),
+    (r"xmma_dgrad", "xmma conv data gradient"),
+    (r"xmma_wgrad", "xmma conv weight gradient"),
+    (r"xmma_gemm", "xmma gemm"),
+    (r"^igemm_fwd", "MIOpen conv forward"),
+    (r"^igemm_bwd", "MIOpen conv data gradient"),
+    (r"^igemm_wrw", "MIOpen conv weight gradient"),
 )
 """Kernels of libraries, told apart by dtype and tile."""
 
-_PLAIN = tuple(
-    (re.compile(pattern), words)
-    for pattern, words in (
-        (r"CatArrayBatchedCopy", "concatenate"),
-        (r"splitKreduce", "split-K sum"),
-        (r"flash_fwd_splitkv_combine", "flash attention combine"),
-        (r"flash_fwd_splitkv", "flash attention forward (split)"),
-        (r"flash_fwd", "flash attention forward"),
-        (r"flash_bwd_dot_do_o", "flash attention backward (row sums)"),
-        (r"flash_bwd_convert_dq", "flash attention backward (convert dQ)"),
-        (r"flash_bwd", "flash attention backward"),
-        (r"fmha_cutlassF", "efficient attention forward"),
-        (r"fmha_cutlassB", "efficient attention backward"),
-        (r"cunn_SoftMaxForward|softmax_warp_forward", "softmax forward"),
-        (r"cunn_SoftMaxBackward|softmax_warp_backward", "softmax backward"),
-        (r"vectorized_layer_norm_kernel", "layer norm (vectorized)"),
-        (r"RadixSort\w*Onesweep", "radix sort"),
-        (r"fused_dropout_kernel", "dropout (fused)"),
-        (r"vectorized_gather_kernel", "gather rows (vectorized)"),
-        (r"index_elementwise_kernel", "index"),
-        (r"add_rmsnorm", "add and RMS norm"),
-        (r"nchwToNhwc", "layout NCHW to NHWC"),
-        (r"nhwcToNchw", "layout NHWC to NCHW"),
-        (r"_ZN2ck.*grouped_conv_fwd", "CK conv forward"),
-        (r"Rmsnorm2dFwd", "CK RMS norm"),
-    )
+_PLAIN = (
+    (r"CatArrayBatchedCopy", "concatenate"),
+    (r"splitKreduce", "split-K sum"),
+    (r"flash_fwd_splitkv_combine", "flash attention combine"),
+    (r"flash_fwd_splitkv", "flash attention forward (split)"),
+    (r"flash_fwd", "flash attention forward"),
+    (r"flash_bwd_dot_do_o", "flash attention backward (row sums)"),
+    (r"flash_bwd_convert_dq", "flash attention backward (convert dQ)"),
+    (r"flash_bwd", "flash attention backward"),
+    (r"fmha_cutlassF", "efficient attention forward"),
+    (r"fmha_cutlassB", "efficient attention backward"),
+    (r"cunn_SoftMaxForward|softmax_warp_forward", "softmax forward"),
+    (r"cunn_SoftMaxBackward|softmax_warp_backward", "softmax backward"),
+    (r"vectorized_layer_norm_kernel", "layer norm (vectorized)"),
+    (r"RadixSort\w*Onesweep", "radix sort"),
+    (r"fused_dropout_kernel", "dropout (fused)"),
+    (r"vectorized_gather_kernel", "gather rows (vectorized)"),
+    (r"index_elementwise_kernel", "index"),
+    (r"add_rmsnorm", "add and RMS norm"),
+    (r"nchwToNhwc", "layout NCHW to NHWC"),
+    (r"nhwcToNchw", "layout NHWC to NCHW"),
+    (r"_ZN2ck.*grouped_conv_fwd", "CK conv forward"),
+    (r"Rmsnorm2dFwd", "CK RMS norm"),
 )
 """Well-known kernels in words."""
 
@@ -275,7 +264,7 @@ def _multi_tensor(symbol: str) -> str:
 def _functor(symbol: str) -> str:
     """The operation that an elementwise template is made for."""
     for pattern in _FUNCTORS:
-        names = [n for n in pattern.findall(symbol) if n not in _HELPERS]
+        names = [n for n in re.findall(pattern, symbol) if n not in _HELPERS]
         if names:
             return _words(names[0])
     return "copy" if "copy_kernel" in symbol or "LoadWithCast" in symbol else ""
@@ -302,18 +291,15 @@ def _without_templates(symbol: str) -> str:
     return re.sub(r"\s+", " ", name)
 
 
-_TILES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"nvjet_sm\d+_[a-z]+_(\d+)x(\d+)_(\d+)x",
-        r"MT(\d+)x(\d+)x(\d+)",
-        r"tilesize(\d+)x(\d+)x(\d+)",
-        r"(?:gemm|fprop|dgrad|wgrad)(?:_[a-z0-9]+)*?_(\d+)x(\d+)_(\d+)x",
-        r"bt(\d+)x(\d+)x(\d+)",
-        r"sgemm_(\d+)x(\d+)",
-        r"gemm_(\d+)x(\d+)",
-        r"_(\d{2,3})x(\d{2,3})x(\d{2,3})",
-    )
+_TILES = (
+    r"nvjet_sm\d+_[a-z]+_(\d+)x(\d+)_(\d+)x",
+    r"MT(\d+)x(\d+)x(\d+)",
+    r"tilesize(\d+)x(\d+)x(\d+)",
+    r"(?:gemm|fprop|dgrad|wgrad)(?:_[a-z0-9]+)*?_(\d+)x(\d+)_(\d+)x",
+    r"bt(\d+)x(\d+)x(\d+)",
+    r"sgemm_(\d+)x(\d+)",
+    r"gemm_(\d+)x(\d+)",
+    r"_(\d{2,3})x(\d{2,3})x(\d{2,3})",
 )
 
 
@@ -321,7 +307,7 @@ _TILES = tuple(
 def symbol_tile(symbol: str) -> tuple[int, ...]:
     """Return the block tile that a matrix kernel's symbol names, (M, N) or (M, N, K); else ()."""
     for pattern in _TILES:
-        found = pattern.search(symbol)
+        found = re.search(pattern, symbol)
         if found is not None:
             return tuple(int(n) for n in found.groups())
     return ()
@@ -335,13 +321,12 @@ _DTYPES: tuple[tuple[str, str], ...] = (
     (r"double", "float64"),
     (r"float|_f32", "float32"),
 )
-_DTYPE_PATTERNS = tuple((re.compile(pattern), dtype) for pattern, dtype in _DTYPES)
 
 
 @lru_cache(maxsize=16384)
 def symbol_dtype(symbol: str) -> str:
     """Return the dtype that a symbol's template arguments name first by width; "" if none."""
-    for pattern, dtype in _DTYPE_PATTERNS:
-        if pattern.search(symbol):
+    for pattern, dtype in _DTYPES:
+        if re.search(pattern, symbol):
             return dtype
     return ""

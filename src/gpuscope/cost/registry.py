@@ -110,6 +110,7 @@ MODELS = Registry[KernelModel](
         "one_by_one": (),
         "optimizer": _OPTIMIZERS,
         "own_models": (),
+        "processor": (),
         "recurrent": _RECURRENT,
         "recurrent.state_space": ("gpuscope_networks::",),
         "triton_launch": (TRITON,),

@@ -20,6 +20,10 @@ from gpuscope.program.capture.patches import alone
 __all__ = ["defer", "import_transformers"]
 
 
+_HOMES = {"transformers.AddedToken": "tokenizers"}
+"""Where names come from that transformers' own modules ask of the package."""
+
+
 class DeferredPackage(ModuleType):
     """A package whose `__init__` has not run yet; stands in `sys.modules` until it does."""
 
@@ -40,6 +44,9 @@ class DeferredPackage(ModuleType):
                 raise AttributeError(name)
             if importlib.util.find_spec(f"{package}.{name}") is not None:
                 return importlib.import_module(f"{package}.{name}")
+            home = _HOMES.get(f"{package}.{name}")
+            if home is not None and importlib.util.find_spec(home) is not None:
+                return getattr(importlib.import_module(home), name)
             self._run()
         return getattr(sys.modules[package], name)
 
