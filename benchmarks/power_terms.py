@@ -508,10 +508,13 @@ MORE: dict[str, Load] = {
 class _Meter:
     def __init__(self) -> None:
         import pynvml
+        import torch
 
         pynvml.nvmlInit()
         self.nvml: Any = pynvml
-        self.handle: Any = pynvml.nvmlDeviceGetHandleByIndex(0)
+        # Not by its number: where a process sees some devices only, NVML counts them all.
+        name = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        self.handle: Any = pynvml.nvmlDeviceGetHandleByUUID(name)
 
     def energy_mj(self) -> int:
         return int(self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MOST_MODULES = 406
+MOST_MODULES = 407
 """Modules of the package that predicting one device's step and writing its report may load. Seven
 came with the page's blocks of memory, power limits, LoRA's options and JAX's steps; four with
 convolutions' copies, layouts, depthwise kernels and few channels; two with what sums borrow and the

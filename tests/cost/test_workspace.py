@@ -142,3 +142,10 @@ def test_a_graph_leaves_two_for_each_thread() -> None:
     held = [s for s in with_workspaces(program, H200).storages if s.category == "workspace"]
     assert len(held) == 4
     assert len(workspaces(replace(ops[0], graph=1), ops[1])) == 3
+
+
+def test_the_gradient_of_a_softmax_multiplies_first() -> None:
+    grad, result = dense(64, 128, dtype="float32"), dense(64, 128, dtype="bfloat16")
+    for pair, size in (((grad, result), 4), ((result, result), 2)):
+        op = Op(0, "aten::_softmax_backward_data", inputs=pair, outputs=(result,))
+        assert transient_bytes(op, H200) == 64 * 128 * size

@@ -107,6 +107,10 @@ def transient_bytes(op: Op, device: Device) -> int:
     if op.name in _UNREDUCED and op.args.get("reduction") != 0:
         # Loss.cpp and BinaryOps: the differences are written before they are added up.
         return max((t.nbytes for t in op.inputs), default=0)
+    if op.name == "aten::_softmax_backward_data":
+        # SoftMax.cu multiplies the gradient by the result first, in the wider dtype of both.
+        grad, result = op.inputs[:2]
+        return int(result.numel * max(grad.itemsize, result.itemsize))
     return borrowed_bytes(op, device) or sort_bytes(op)
 
 

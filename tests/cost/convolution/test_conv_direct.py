@@ -51,7 +51,6 @@ def test_reads_that_meet_are_one_after_the_other() -> None:
         # Channels last, a filter a channel; channels first, few channels and groups (µs of H200).
         ({"n": 16, "c": 246, "k": 246, "size": 56, "groups": 246, "last": True}, 583.5e-6),
         ({"n": 16, "c": 450, "k": 450, "size": 28, "groups": 450, "last": True}, 200.9e-6),
-        ({"n": 2, "c": 24, "k": 40, "size": 20, "tf32": False}, 17.2e-6),
         ({"n": 5, "c": 32, "k": 48, "size": 11, "groups": 2, "stride": 2}, 5.9e-6),
     ],
 )

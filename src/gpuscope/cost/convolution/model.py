@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from gpuscope.cost.convolution.bias import add_bias, sum_bias
 from gpuscope.cost.convolution.choice import (
     depthwise_way,
+    may_add_tiles,
     may_add_up,
     may_be_direct,
     may_sum_directly,
@@ -36,6 +37,7 @@ from gpuscope.cost.convolution.product import (
     plain_product,
 )
 from gpuscope.cost.convolution.shape import ConvShape, Pass, conv_shape
+from gpuscope.cost.convolution.transformed import fourier, transformed_gradient, winograd
 from gpuscope.cost.convolution.wgrad_tiles import adds_tiles, tiles_gradient
 from gpuscope.cost.matmul.gemm import plan, rate_and_unit
 from gpuscope.cost.matmul.gemm import reduction_s as _reduction_s
@@ -116,10 +118,37 @@ def _pass(
     if which != "weight_gradient" and may_be_direct(work, shape, which, dtype):
         inside = taps_inside(work.op, shape, which)
         return min(kernels, [direct_result(work, shape, which, inside, specs)], key=_total_s)
-    if which == "weight_gradient" and may_sum_directly(work, shape, dtype, len(out.shape)):
-        kernel = direct_gradient(work, shape, specs)
-        return min(kernels, [kernel], key=_total_s)
+    if which == "weight_gradient":
+        return _weights(work, shape, dtype, (first, second), out, kernels)
     return kernels
+
+
+def _weights(
+    work: Work,
+    shape: ConvShape,
+    dtype: str,
+    operands: tuple[Operand, Operand],
+    out: TensorSpec,
+    product: list[Kernel],
+) -> list[Kernel]:
+    """Kernels of the weights' gradient: the quickest of what cuDNN has beside the product."""
+    grad, data = (o.spec for o in operands)
+    if work.op.args.get("transposed"):
+        grad, data = data, grad
+    specs = grad, data, out
+    waves = fourier(work.op, shape, data, dtype == "tf32")
+    if waves is not None and work.device.vendor == "NVIDIA":
+        return transformed_gradient(work, shape, waves, specs)
+    ways = [product]
+    if may_sum_directly(work, shape, dtype, len(out.shape)):
+        ways.append([direct_gradient(work, shape, specs)])
+    if may_add_tiles(work, shape, dtype, len(out.shape)):
+        ways.append(tiles_gradient(work, shape, specs))
+    squares = winograd(work.op, shape, data, grad)
+    if squares is not None and work.device.vendor == "NVIDIA":
+        before, after = conversions(work, *operands, out) if shape.channels_last else ([], [])
+        ways.append([*before, *transformed_gradient(work, shape, squares, specs), *after])
+    return min(ways, key=_total_s)
 
 
 def _channel_by_channel(
@@ -214,7 +243,8 @@ def _product(
     turned = matrix and not shape.channels_last and work.device.vendor == "NVIDIA"
     if matrix and _may_be_plain(shape):
         plain = plain_product(work, shape, which, dtype, first, second, out)
-        if not turned or _is_whole(shape, which, first.spec):
+        whole = which != "weight_gradient" and _is_whole(shape, first.spec)
+        if not turned or whole or shape.positions_in == 1:
             return plain, False
         made = implicit_product(work, shape, which, dtype, first, second, out, turned)
         if _seconds(plain) < _seconds(made) + conversions_s(work, first, second, out):
@@ -279,7 +309,7 @@ def _may_be_plain(shape: ConvShape) -> bool:
     return shape.taps == 1 and shape.strides == 1 and shape.groups == 1
 
 
-def _is_whole(shape: ConvShape, which: Pass, activation: TensorSpec) -> bool:
+def _is_whole(shape: ConvShape, activation: TensorSpec) -> bool:
     """Whether that product suits the kernels' copies of 16 bytes.
 
     Channels first, positions are the dense dimension; one pixel an image leaves the channels dense

@@ -141,6 +141,7 @@ def plain_product(
         aligned=aligned,
         hot_a=first.hot,
         hot_b=second.hot,
+        whole=weight and batch > 1 and work.device.vendor == "NVIDIA",
     )
     machine = machine_for(work.device, work.constants, dtype, "matmul", aligned)
     # Kernels for the instructions of compute capability 8 in 67 of 86 recorded TF32 passes.

@@ -69,3 +69,21 @@ def paced(work: Work, kernel: Kernel, elements: float, key: str, base_s: float =
         high_s=kernel.high_s * scale,
         compute_s=elements_s,
     )
+
+
+def lasting(kernel: Kernel, duration_s: float, compute_s: float) -> Kernel:
+    """The kernel with a duration of its own, its interval as wide in proportion.
+
+    Args:
+        kernel: as its bytes pace it.
+        duration_s: what it takes.
+        compute_s: the part of it that is not memory's.
+    """
+    scale = duration_s / kernel.duration_s
+    return replace(
+        kernel,
+        duration_s=duration_s,
+        low_s=kernel.low_s * scale,
+        high_s=kernel.high_s * scale,
+        compute_s=compute_s,
+    )

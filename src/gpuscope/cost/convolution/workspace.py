@@ -1,23 +1,24 @@
 """What cuDNN borrows for a convolution: copies of its tensors with channels innermost.
 
 Tensor-core kernels read channels innermost. Channels-first tensors are copied (input, filter and
-result of the pass), and 2-byte tensors of fewer than 8 channels are padded to 8, both in a
-workspace that PyTorch takes from its allocator for the length of the call. A filter of one tap
-over images is an ordinary product on the data as they lie and borrows nothing but the partial sums
-of its gradient (`partial_bytes`); a depthwise one borrows nothing, nor does one of few channels
-whose data are read as they lie.
+result of the pass), and rows that are no multiple of 16 bytes are padded, both in a workspace that
+PyTorch takes from its allocator for the length of the call. Without tensor cores it is the other
+way round. A filter of one tap is an ordinary product on the data as they lie and borrows nothing
+but the partial sums of its gradient (`partial_bytes`), large volumes excepted; a depthwise one
+borrows nothing, nor does one of few channels whose data are read as they lie. Gradients between
+transforms keep what they transformed (`transformed`).
 
-Read off an H200, 72 passes (`validation/recordings/h200/micro/memory.csv.gz`): of the 24 channels-
-first passes with a window, 18 borrow this within 10 % and 21 within 20 %; one borrows half, one
-nothing, one (float32, 320 channels, the filter's gradient) more than twice as much. What the
-filter's gradient borrows beyond, 2 to 19 MB, is left out.
+Read off an H200: of 1,094 passes drawn at random (validation/recordings/h200/micro/cases.jsonl.gz)
+840 borrow this within 10 % of what they hold together. What is not known: which float32 passes are
+Fourier transforms, and what a filter's gradient borrows for sums over slices.
 """
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, prod
 
 from gpuscope.cost.convolution.shape import ConvShape, conv_shape
+from gpuscope.cost.convolution.transformed import fourier, winograd, workspace_bytes
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, TensorSpec
 
@@ -32,6 +33,13 @@ _SMALL_FILTER = 16
 _COPY_BYTES = 16
 """Positions of an image must fill such copies for a plain product of it."""
 
+_TURNED_POSITIONS = 6000
+"""Positions of a volume from which a one-tap filter's gradient is summed on copies with channels
+last, as 10 of 12 recorded ones of several images."""
+
+_SQUARES = 32
+"""Channels from which 3 x 3 filters' gradients without tensor cores are Winograd's: 8 of 10."""
+
 
 def convolution_bytes(op: Op, device: Device, tf32: bool = True) -> int:
     """Bytes that cuDNN borrows for a convolution, forward or backward; 0 for other operators.
@@ -39,7 +47,8 @@ def convolution_bytes(op: Op, device: Device, tf32: bool = True) -> int:
     Args:
         op: any operator.
         device: its vendor decides: only cuDNN is known.
-        tf32: whether float32 convolutions may use tensor cores; others work on data as they lie.
+        tf32: whether float32 convolutions may use tensor cores; others work on data as they lie,
+            channels first.
     """
     if device.vendor != "NVIDIA" or op.name not in _FORWARD | _BACKWARD:
         return 0
@@ -48,21 +57,59 @@ def convolution_bytes(op: Op, device: Device, tf32: bool = True) -> int:
         y = op.outputs[0]
     else:
         y, x, weight = op.inputs[:3]
-    if x.device != "device" or (x.itemsize > 2 and not (tf32 and x.dtype == "float32")):
+    if x.device != "device" or (x.itemsize > 2 and x.dtype != "float32"):
         return 0
     shape = conv_shape(op, x, weight, y)
     if shape.depthwise:
         return 0
-    if shape.taps == 1 and shape.strides == 1 and shape.groups == 1 and len(x.shape) < 5:
-        return partial_bytes(op, shape)
+    sums = _weights_bytes(op, shape, x, y, tf32)
+    if sums is not None:
+        return sums
+    if x.itemsize > 2 and not tf32:
+        return _strict_bytes(op, shape, (x, y, weight))
     if _as_it_lies(op, shape, x):
         return 0
-    if shape.channels_last and x.itemsize > 2:
-        few = shape.channels_in // shape.groups < _WHOLE_CHANNELS
-        return int(x.nbytes) if few and op.name in _FORWARD else 0
+    if shape.channels_last and x.itemsize > 2 and shape.channels_in < _WHOLE_CHANNELS:
+        return int(x.nbytes) if op.name in _FORWARD else 0
     if shape.channels_last:
-        return sum(_padded(t) for t in (x, y) if _padded(t) > t.nbytes)
-    return int(_padded(x) + _padded(y) + weight.nbytes) if _windowed(shape) else 0
+        return sum(_padded(t) for t in (x, y, weight) if _padded(t) > t.nbytes)
+    return int(_padded(x) + _padded(y) + _padded(weight)) if _windowed(shape) else 0
+
+
+def _weights_bytes(
+    op: Op, shape: ConvShape, x: TensorSpec, y: TensorSpec, tf32: bool
+) -> int | None:
+    """Where the weights' gradient, or the lack of it, tells what is borrowed; None elsewhere."""
+    wants = op.name in _BACKWARD and _wants_weights(op)
+    if shape.taps == 1 and shape.strides == 1 and shape.groups == 1:
+        wide = min(shape.channels_in, shape.channels_out) > 1 < shape.images
+        turned = len(x.shape) > 4 and wide and shape.positions_in >= _TURNED_POSITIONS
+        if wants and turned and not shape.channels_last and (tf32 or x.itemsize <= 2):
+            return int(_padded(x) + _padded(y))
+        return partial_bytes(op, shape)
+    if not wants:
+        return None
+    data, grad = (y, x) if op.args.get("transposed") else (x, y)
+    found = fourier(op, shape, data, tf32)
+    narrow = min(shape.channels_in, shape.channels_out) < _SQUARES
+    if found is None and not tf32 and not narrow:
+        found = winograd(op, shape, data, grad)
+    if found is None:
+        return None
+    turned_bytes = x.nbytes + y.nbytes if shape.channels_last else 0
+    return workspace_bytes(found, shape, grad) + int(turned_bytes)
+
+
+def _strict_bytes(op: Op, shape: ConvShape, specs: tuple[TensorSpec, ...]) -> int:
+    """Without tensor cores: copies with channels first, where they lie last.
+
+    Few channels forward, and weights' gradients, have kernels that read them as they lie.
+    """
+    few = op.name in _FORWARD and shape.channels_in <= _WHOLE_CHANNELS
+    mask = op.args.get("output_mask")
+    data = op.name in _FORWARD or not isinstance(mask, (list, tuple)) or bool(mask[0])
+    turned = shape.channels_last and shape.groups == 1 and data and not few
+    return sum(int(t.nbytes) for t in specs) if turned else 0
 
 
 def _as_it_lies(op: Op, shape: ConvShape, x: TensorSpec) -> bool:
@@ -82,9 +129,7 @@ def partial_bytes(op: Op, shape: ConvShape) -> int:
     One product an image leaves it, and a kernel of its own adds them up: 16 images of 256 x 64
     channels borrowed just 1 MiB in float32 and in bfloat16, 4,096 of 4,992 x 128 10.5 GB.
     """
-    mask = op.args.get("output_mask")
-    wants = not isinstance(mask, (list, tuple)) or (len(mask) > 1 and bool(mask[1]))
-    if op.name not in _BACKWARD or shape.channels_last or not wants:
+    if op.name not in _BACKWARD or shape.channels_last or not _wants_weights(op):
         return 0
     x, weight = op.inputs[1:3]
     if shape.positions_in * x.itemsize % _COPY_BYTES:
@@ -92,13 +137,17 @@ def partial_bytes(op: Op, shape: ConvShape) -> int:
     return 4 * shape.images * weight.numel
 
 
+def _wants_weights(op: Op) -> bool:
+    mask = op.args.get("output_mask")
+    return not isinstance(mask, (list, tuple)) or (len(mask) > 1 and bool(mask[1]))
+
+
 def _windowed(shape: ConvShape) -> bool:
     return shape.positions_in > 1
 
 
 def _padded(spec: TensorSpec) -> int:
-    """Bytes with the channels of 2-byte tensors padded to what one copy holds."""
-    channels = spec.shape[1]
-    if spec.itemsize == 2 and channels < _WHOLE_CHANNELS:
-        return int(spec.shape[0] * _WHOLE_CHANNELS * prod(spec.shape[2:]) * spec.itemsize)
-    return int(spec.nbytes)
+    """Bytes with channels padded to whole copies of 16 bytes; filters' results likewise."""
+    whole = _COPY_BYTES // spec.itemsize
+    channels = ceil(spec.shape[1] / whole) * whole
+    return int(spec.shape[0] * channels * prod(spec.shape[2:]) * spec.itemsize)
