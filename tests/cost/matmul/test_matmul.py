@@ -16,6 +16,7 @@ from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Calibration, calibration_for, device
+from gpuscope.program.types import TensorSpec
 
 SAMPLE = Path(__file__).parents[1] / "data" / "matmul_h200.csv"
 SIZES = st.integers(1, 64).map(lambda n: n * 128)
@@ -585,3 +586,12 @@ def test_only_hoppers_own_kernels_draw_tiles_by_a_counter(columns: int, counted:
     """Rows of 8,190 begin anywhere: kernels of an earlier generation launch a block a tile."""
     kernels = run("aten::mm", (dense(8192, 512), dense(512, columns)), (dense(8192, columns),))
     assert any(k.kind == "memset" for k in kernels) == counted
+
+
+def test_an_operand_of_which_no_dimension_is_dense_is_copied_first() -> None:
+    """As the gradient of a sum, which is one number expanded."""
+    grad = TensorSpec((256, 128), (0, 0), "float32", "device", 0)
+    weight, out = dense(128, 64), dense(256, 64)
+    names = [kernel.name for kernel in run("aten::mm", (grad, weight), (out,))]
+    assert names[0].startswith("copy")
+    assert len(names) == 1 + len(run("aten::mm", (dense(256, 128), weight), (out,)))

@@ -171,3 +171,9 @@ def test_a_number_to_the_power_of_a_tensor_becomes_a_tensor_first() -> None:
     names = [k.name for k in run("pow", (x,), (dense(64, at=1),), overload="Scalar")]
     assert len(names) == 2
     assert "fill" in names[0]
+
+
+def test_infinity_is_looked_for_in_absolute_values() -> None:
+    x = dense(1024, 512, at=0)
+    made = run("isinf", (x,), (dense(1024, 512, dtype="bool", at=1),))
+    assert [kernel.name.rpartition("_")[2] for kernel in made] == ["abs", "eq"]

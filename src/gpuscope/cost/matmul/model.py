@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, kernel
+from gpuscope.cost.copy.model import made_contiguous
 from gpuscope.cost.matmul.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
 from gpuscope.cost.matmul.small import in_kernels
 from gpuscope.cost.reduction.model import memset_kernel
@@ -332,9 +333,18 @@ def mm(work: Work) -> tuple[Kernel, ...]:
     """A [.., M, K] times B [.., K, N]; scales of 8-bit operands are applied in the epilogue."""
     a, b = work.op.inputs[:2]
     kernels = _gemm(work, operand(work, a, 0), operand(work, b, 1))
+    if kernels and "-" in layout_of(a) + layout_of(b):
+        return *_made_dense(work, 0, 1), *kernels
     if work.op.name == "aten::_scaled_mm" and kernels and _row_scaled(work):
         return (_one_tile(work, kernels[0], a.shape[-1], work.op.outputs[0].shape), *kernels[1:])
     return kernels
+
+
+def _made_dense(work: Work, *positions: int) -> tuple[Kernel, ...]:
+    """Copies of operands of which no dimension is dense, as gradients of a sum are, expanded from
+    one number (`prepare_matrix_for_cublas` in aten/src/ATen/native/cuda/Blas.cpp)."""
+    apart = [p for p in positions if layout_of(work.op.inputs[p]) == "-"]
+    return made_contiguous(work, *apart)
 
 
 def _row_scaled(work: Work) -> bool:
@@ -370,6 +380,8 @@ def addmm(work: Work) -> tuple[Kernel, ...]:
     added, a, b = work.op.inputs[:3]
     used = added if work.op.args.get("beta", 1) != 0 else None
     kernels = _added(work, operand(work, a, 1), operand(work, b, 2), used)
+    if kernels and "-" in layout_of(a) + layout_of(b):
+        kernels = (*_made_dense(work, 1, 2), *kernels)
     if work.op.args.get("use_gelu") and a.dtype == "float32":
         return (*kernels, *_gelu_after(work, kernels))
     return kernels

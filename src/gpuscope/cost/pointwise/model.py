@@ -30,7 +30,7 @@ from gpuscope.document.text import Text
 
 _OWN_MODEL = frozenset(
     f"aten::{name}"
-    for name in ("isin", "pow", "pow_", "where", "glu", "div", "div_", "polygamma", "polygamma_")
+    for name in "isin isinf pow pow_ where glu div div_ polygamma polygamma_".split()
 )
 
 
@@ -105,6 +105,17 @@ def power(work: Work) -> tuple[Kernel, ...]:
     if work.op.overload != "Scalar" or not work.outputs:
         return made
     return fill_kernel(work, replace(work.outputs[0], shape=(), stride=())), *made
+
+
+@kernel_model("aten::isinf")
+def isinf(work: Work) -> tuple[Kernel, ...]:
+    """The absolute value, compared with infinity (TensorCompare.cpp)."""
+    if not work.inputs or not work.outputs:
+        return ()
+    x = work.op.inputs[0]
+    size = replace(work, op=replace(work.op, outputs=(replace(x, storage=-1),)))
+    compared = replace(work, op=replace(work.op, inputs=(replace(x, storage=-1),)), hot=(True,))
+    return *elementwise(size, name="abs"), *elementwise(compared, name="eq")
 
 
 @kernel_model("aten::where")

@@ -4,6 +4,10 @@ A tensor that several operators read has several gradients. The engine adds each
 before it, and does so in place where nothing else holds that sum; only tensor subclasses, as the
 fakes of a capture are, get a new tensor each time. So an addition of the engine's own is taken for
 the in-place one that a real run makes (PyTorch, torch/csrc/autograd/input_buffer.cpp).
+
+So with formulas that put a gradient into zeros (of `gather`, `index_select`, `take`, a maximum's):
+for subclasses they do it out of place, which would copy the zeros (`gather_backward` and others in
+torch/csrc/autograd/FunctionsManual.cpp, aten/src/ATen/native/TensorAdvancedIndexing.cpp).
 """
 
 from __future__ import annotations
@@ -17,6 +21,32 @@ _ENGINE = "_engine_run_backward"
 _OWN = ("recorder.py", "accumulating.py", "_python_dispatch.py", "_stats.py")
 _SOLE = 4
 """Holders of a tensor while an addition of it is dispatched, where the engine alone keeps it."""
+
+
+_ATEN = torch.ops.aten
+INTO_ZEROS = {
+    _ATEN.index_add.default: _ATEN.index_add_.default,
+    _ATEN.scatter_add.default: _ATEN.scatter_add_.default,
+    _ATEN.scatter.src: _ATEN.scatter_.src,
+    _ATEN.scatter.value: _ATEN.scatter_.value,
+    _ATEN.put.default: _ATEN.put_.default,
+    _ATEN.masked_scatter.default: _ATEN.masked_scatter_.default,
+}
+"""Operators of such formulas, and what a real run calls."""
+
+
+def into_fresh(ops: Any, storage: int) -> bool:
+    """Whether one of `INTO_ZEROS` writes to zeros that its formula, in C++, has just made.
+
+    Args:
+        ops: recorded so far.
+        storage: what is written to.
+    """
+    if torch.is_grad_enabled() or not ops or storage < 0:
+        return False
+    made = ops[-1]
+    zeros = made.name in ("aten::new_zeros", "aten::zeros", "aten::zeros_like")
+    return zeros and made.outputs[0].storage == storage and _by_the_engine()
 
 
 def in_place(args: Any, kwargs: Any) -> bool:

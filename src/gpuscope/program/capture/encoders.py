@@ -47,7 +47,7 @@ def run(recorder: Any, name: str, args: Any, kwargs: Any) -> Any:
     """An operator of the fast path, or NotImplemented where its tensors are not on the device."""
     if not on_device(args[0]):
         return NotImplemented
-    with recorder:
+    with recorder, recorder.python.left_out():  # C++ does it
         return _TAKEN[name](recorder, *args, **kwargs)
 
 

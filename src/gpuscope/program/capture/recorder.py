@@ -220,6 +220,11 @@ class Recorder(StepWriter, TorchDispatchMode):
             func, facts = _INDEX_PUT_IMPL, self._facts_of(_INDEX_PUT_IMPL)
         if func is _ADD and self._older(args[0]) and accumulating.in_place(args, kwargs):
             func, facts = _ADD_INTO, self._facts_of(_ADD_INTO)
+        if func in accumulating.INTO_ZEROS and accumulating.into_fresh(
+            self.ops, self.storages.id_of(args[0])
+        ):
+            func = accumulating.INTO_ZEROS[func]
+            facts = self._facts_of(func)
         key = self.replay.key(func, args, kwargs)
         if key is None:
             args, kwargs = self._as_fakes(args), self._as_fakes(kwargs)
