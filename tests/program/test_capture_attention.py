@@ -98,6 +98,21 @@ def test_the_math_path(options) -> None:
     assert len(named(program, "_softmax")) == 1
 
 
+@pytest.mark.parametrize("apart", range(3), ids=["queries", "keys", "values"])
+def test_places_that_lie_last_leave_the_math_path(apart) -> None:
+    """(heads, size, places) turned, as an image's convolutions make them: no fused kernel."""
+
+    def build():
+        parts = [torch.randn(2, 4, 8, 16, device="cuda").half() for _ in range(3)]
+        parts[apart] = parts[apart].mT.contiguous().mT
+        return lambda: torch.nn.functional.scaled_dot_product_attention(*parts)
+
+    program = of(build)
+    assert not named(program, "attention")
+    # Half precision is widened: `_scaled_dot_product_attention_math`.
+    assert {op.inputs[0].dtype for op in named(program, "bmm")} == {"float32"}
+
+
 @pytest.mark.parametrize(
     ("shape", "backend"),
     [((8, 8), "efficient"), ((4, 8, 8), "efficient_only"), ((1, 4, 8, 8), "efficient")],

@@ -191,7 +191,7 @@ def _scaled_dot_product_attention(
         return torch.ops.aten.scaled_dot_product_attention.default.decompose(
             q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
-    kind = choose_backend(held(q), held(k), attn_mask, dropout_p, is_causal)
+    kind = choose_backend(held(q), held(k), held(v), attn_mask, dropout_p, is_causal)
     if kind == "flash":
         return torch.ops.aten._scaled_dot_product_flash_attention(
             q, k, v, dropout_p, is_causal, False, scale=scale

@@ -71,7 +71,7 @@ def _attended(
         t.offsets().to(torch.int32)
     with torch.no_grad():
         like = [t[:1].unsqueeze(0).transpose(1, 2) for t in rows]
-        backend = choose_backend(like[0], like[1], None, dropout_p)
+        backend = choose_backend(like[0], like[1], like[2], None, dropout_p)
     options = (dropout_p, is_causal, scale, backend)
     out = varied_attention(rows, _sequences(recorder, q, k), options)
     nested = torch.nested.nested_tensor_from_jagged(

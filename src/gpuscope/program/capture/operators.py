@@ -267,23 +267,29 @@ ONLY = "_only"
 
 
 def choose_backend(
-    q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float, causal: bool = False
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: Any,
+    dropout_p: float,
+    causal: bool = False,
 ) -> str:
     """Name the attention implementation that PyTorch would choose on CUDA.
 
     Follows aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash for half precision without a
     mask and head_dim <= 256, as many queries as keys where it is causal
     (`check_flash_causal_non_square_seqlens`), memory-efficient otherwise, math when neither is
-    enabled, when the dtype is float64, or when the mask's keys do not lie side by side (T5's
-    relative positions: heads last). A mask that wants a gradient leaves the memory-efficient kernel
-    alone (validation/recordings/h200/micro/attention_masks.jsonl.gz), and so does one of other than
-    two or four dimensions (sdp_utils_cpp.h, `check_attn_mask_shape`; fresh/sloped-distances.csv.gz
-    in those recordings). cuDNN's kernels stand in for flash and memory-efficient where the device
+    enabled, when the dtype is float64, or when the values of a head (images: places last) or the
+    mask's keys (T5's relative positions: heads last) do not lie side by side. A mask that wants a
+    gradient leaves the memory-efficient kernel alone
+    (validation/recordings/h200/micro/attention_masks.jsonl.gz), and so does one of other than two
+    or four dimensions (sdp_utils_cpp.h, `check_attn_mask_shape`; fresh/sloped-distances.csv.gz in
+    those recordings). cuDNN's kernels stand in for flash and memory-efficient where the device
     prefers them: that is decided when a program is costed. A mask beside shared key heads leaves
     only cuDNN (seen on an H200); devices that do not prefer it would take the math path there,
     which is then costed as memory-efficient attention.
     """
-    if mask is not None and _apart_along_keys(mask):
+    if any(_last_apart(t) for t in (q, k, v, mask) if t is not None):
         return "math"
     half = q.dtype in (torch.float16, torch.bfloat16)
     flash = torch.backends.cuda.flash_sdp_enabled()
@@ -301,12 +307,12 @@ def choose_backend(
     return "math"
 
 
-def _apart_along_keys(mask: torch.Tensor) -> bool:
-    """A mask whose keys do not lie side by side: every fused kernel refuses it.
+def _last_apart(tensor: torch.Tensor) -> bool:
+    """A tensor whose last dimension does not lie side by side: every fused kernel refuses it.
 
     aten/src/ATen/native/transformers/sdp_utils_cpp.h, `check_last_dim_stride_equals_1_dense`.
     """
-    return mask.dim() > 0 and mask.shape[-1] != 1 and mask.stride(-1) != 1
+    return tensor.dim() > 0 and tensor.shape[-1] != 1 and tensor.stride(-1) != 1
 
 
 class _Attention(torch.autograd.Function):
@@ -432,7 +438,7 @@ def attention(
     if torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
         q, k, v = (t.to(dtype) if t.is_floating_point() else t for t in (q, k, v))
-    backend = choose_backend(q, k, attn_mask, dropout_p, is_causal)
+    backend = choose_backend(q, k, v, attn_mask, dropout_p, is_causal)
     if backend == "math" or q.dim() != 4:
         return _math_attention(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if attn_mask is not None and attn_mask.dtype is torch.bool:
