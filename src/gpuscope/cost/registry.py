@@ -112,6 +112,7 @@ MODELS = Registry[KernelModel](
         "own_models": (),
         "processor": (),
         "recurrent": _RECURRENT,
+        "reduction.ctc": ("aten::_ctc_loss",),
         "recurrent.state_space": ("gpuscope_networks::",),
         "triton_launch": (TRITON,),
     },
