@@ -160,13 +160,26 @@ def test_a_split_reduction_reads_what_the_loop_before_it_wrote() -> None:
     s = Steps()
     grad, x, w = s.tensor(ROWS, 3072), s.tensor(ROWS, 3072), s.tensor(3072, COLUMNS)
     made = s.call("gelu_backward", grad, x, phase="backward")
-    bias = s.call("sum", made, shape=(3072,), args={"dim": (0,)}, phase="backward")
-    s.keep(s.call("mm", made, w, shape=(ROWS, COLUMNS), phase="backward"), bias)
+    product = s.call("mm", made, w, shape=(ROWS, COLUMNS), phase="backward")
+    s.keep(product, s.call("sum", made, shape=(3072,), args={"dim": (0,)}, phase="backward"))
     loop, total = kernels(fuse(s.program()))
     assert storages_of(loop.outputs) == {made.storage}
     assert storages_of(total.inputs) == {made.storage}
     assert total.args["reduction"] == "outer"
     assert total.args["splits"] == 64  # [1, 3072, 64] partial sums
+
+
+def test_a_sum_before_the_product_that_needs_a_buffer_computes_it_itself() -> None:
+    """The gradient of a bias that is added by itself comes before the products."""
+    s = Steps()
+    grad, x, w = s.tensor(ROWS, 3072), s.tensor(ROWS, 3072), s.tensor(3072, COLUMNS)
+    made = s.call("gelu_backward", grad, x, phase="backward")
+    bias = s.call("sum", made, shape=(3072,), args={"dim": (0,)}, phase="backward")
+    s.keep(s.call("mm", made, w, shape=(ROWS, COLUMNS), phase="backward"), bias)
+    loop, total = kernels(fuse(s.program()))
+    assert storages_of(loop.outputs) == {made.storage}
+    assert storages_of(total.inputs) == {grad.storage, x.storage}
+    assert "gelu_backward" in total.args["operators"]
 
 
 def test_gradients_of_layer_norm_mix_both_directions_where_the_tensor_is_large() -> None:

@@ -115,11 +115,14 @@ _WELFORD = frozenset(
     ["native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"]
 )
 
+_ISSUED = 8.0
+"""Exponent of the norm of memory and instructions where either alone sets the pace."""
+
 _FINAL_S = {"sum": 0.5e-6, "welford": 1.1e-6}
 """What a kernel that adds up pieces takes beyond the shortest kernel."""
 
-_ROUND_S = 1.2e-6
-"""Time of one round of a lone block over a row: 2048 values."""
+_ROUND, _ROUND_S = 2048, 1.2e-6
+"""Values of a round of a block over a row, and its time, however few blocks there are."""
 
 _TILE_COLUMNS, _TILE_THREADS = 32, 256
 """Of a short axis that is not the last, of the largest block (`_persistent_reduction_configs`)."""
@@ -155,32 +158,40 @@ def fused(work: Work) -> tuple[Kernel, ...]:
     kind = _kind(reduction, columns, splits, inductor="reductions" in args)
     grid, block = _grid(work, rows, columns, kind, splits)
     chain_s = _chain_s(work, kind, operators, rows, columns, splits)
-    # Their blocks are bound by chains of loads, not by instructions, and nothing hides them.
-    serial = kind == "mix" or (kind == "split" and reduction == "outer")
-    main = kernel(
-        work,
-        Launch(
-            str(args.get("kernel") or _name(operators, kind)),
-            "fused",
-            read.cold,
-            read.hot,
-            out,
-            least_bytes=reads(work).total + out,
-            items=float(rows * columns),
-            cycles=0.0 if serial else _instructions(work, operators, rows, columns, kind) / _LANES,
-            grid=grid,
-            block=block,
-            floor_s=work.constants.value("fused.floor_s"),
-            chain_s=chain_s,
-            overlap=1.0 if serial else 0.0,
-            streaming=not serial,
-            dtype=first_dtype(work),
-            family=f"fused.{kind}",
-            note=Text("{count} operators in one kernel", count=_count(args.get("count"))),
-        ),
+    launch = Launch(
+        str(args.get("kernel") or _name(operators, kind)),
+        "fused",
+        read.cold,
+        read.hot,
+        out,
+        least_bytes=reads(work).total + out,
+        items=float(rows * columns),
+        cycles=_instructions(work, operators, rows, columns, kind) / _LANES,
+        grid=grid,
+        block=block,
+        floor_s=work.constants.value("fused.floor_s"),
+        chain_s=chain_s,
+        streaming=True,
+        dtype=first_dtype(work),
+        family=f"fused.{kind}",
+        note=Text("{count} operators in one kernel", count=_count(args.get("count"))),
     )
-    made = (_spread(main),)
+    made = (_spread(_timed(work, launch, kind, outer=reduction == "outer")),)
     return (*made, *_finals(work, rows, splits)) if splits > 1 else made
+
+
+def _timed(work: Work, launch: Launch, kind: str, *, outer: bool) -> Kernel:
+    """A kernel by what its blocks wait for: memory and instructions, or chains of loads."""
+    if kind == "split" and not outer:
+        return kernel(work, replace(launch, streaming=False))
+    if kind not in ("mix", "split"):
+        return kernel(work, launch)
+    # Nothing hides these chains, unless instructions take longer still.
+    chained = kernel(work, replace(launch, cycles=0.0, overlap=1.0, streaming=False))
+    if kind == "mix":
+        return chained
+    issued = kernel(work, replace(launch, chain_s=0.0, overlap=_ISSUED))
+    return max(chained, issued, key=lambda made: made.duration_s)
 
 
 def _chain_s(
@@ -193,9 +204,11 @@ def _chain_s(
         way = "welford" if _WELFORD.intersection(operators) else "sum"
         get = work.constants.value
         return get(f"fused.{way}.block_s") + get(f"fused.{way}.value_s") * columns / splits
+    if kind == "split":
+        return ceil(columns / splits / _ROUND) * _ROUND_S
     if kind == "red" and rows < work.units:
         looked_up = any("nll" in name or name in ("gather", "index") for name in operators)
-        return ceil(columns / 2048) * _ROUND_S * (2 if looked_up else 1)
+        return ceil(columns / _ROUND) * _ROUND_S * (2 if looked_up else 1)
     return 0.0
 
 

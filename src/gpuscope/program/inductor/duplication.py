@@ -2,13 +2,16 @@
 
 Inductor writes the code of an elementwise result into everything that reads it. It becomes a buffer
 only if it is read more than once and takes many reads itself (`StorageBox.mark_reuse`,
-torch/_inductor/ir.py), or if a library reads it. The gradient of a ReLU in front of a batch norm is
-such a case: the sums and the input's gradient each look at the sign again.
+torch/_inductor/ir.py), or if a library reads it: then for all that is lowered after that call. The
+gradient of a ReLU in front of a batch norm is such a case: the sums and the input's gradient each
+look at the sign again. So is that of a GELU in front of a bias that is added by itself: the bias'
+sum comes before the products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from gpuscope.program.inductor.graph import Node, Value
 from gpuscope.program.inductor.partition import is_cheap, recipe_of, replace_reads
@@ -38,19 +41,18 @@ def duplicate(nodes: Iterable[Node]) -> None:
 
 
 def _outside(value: Value, node: Node) -> list[Node]:
-    """Loops of other kernels that read a value; none if it is stored for another reason too.
+    """Loops of other kernels that read a value before it is a buffer; none if it always is one.
 
     Whether it is also kept for the backward pass is the partitioner's question.
     """
     if value.kept or value.overwritten_in is not None:
         return []
     outside = [r for r in value.readers if r.group is not node.group and r.group is not None]
-    others = [r for r in value.readers if r.group is None and r.kind != "loop"]
-    if others or any(r.kind != "loop" or r.segment != node.segment for r in outside):
+    if any(r.segment != node.segment for r in outside):
         return []
-    if any(r.part is not None and r.part.window for r in outside):
-        return []
-    return outside
+    realized = min((r.number for r in outside if r.kind != "loop"), default=inf)
+    loops = [r for r in outside if r.number < realized]
+    return [] if any(r.part is not None and r.part.window for r in loops) else loops
 
 
 def _stored(value: Value) -> bool:
