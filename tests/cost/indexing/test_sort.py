@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 from memory_work import dense, median_error, run, seconds
 
+from gpuscope.cost.indexing.sort import _row_blocks
+
 
 def topk(rows: int, columns: int, k: int) -> list[str]:
     out = (dense(rows, k), dense(rows, k, dtype="int64"))
@@ -68,3 +70,23 @@ def test_a_median_is_picked_like_a_kth_value() -> None:
     kth = run("kthvalue", (x,), (out, places), dim=1, k=256)
     assert [k.duration_s for k in picked] == [k.duration_s for k in kth]
     assert sum(k.duration_s for k in picked) == pytest.approx(22.8e-6, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "blocks"),
+    [(1, 954319, 746), (1, 19469661, 1189), (122, 19948, 6), (2196, 21978, 2), (950, 2183, 1)],
+)
+def test_rows_of_topk_have_the_blocks_that_they_were_recorded_with(
+    rows: int, columns: int, blocks: int
+) -> None:
+    assert _row_blocks(132, rows, columns) == blocks
+
+
+def test_one_block_adds_up_what_a_long_rows_blocks_counted() -> None:
+    """954,319 float32: 107 us, of which four sums over 746 blocks' counts are 62."""
+    x = dense(1, 954319)
+    out = dense(1, 50), dense(1, 50, dtype="int64")
+    kernels = run("topk", (x,), out, hot=True, k=50, dim=1)
+    sums = [k.duration_s for k in kernels if k.name == "topk_digit_sums"]
+    assert sum(sums) == pytest.approx(62e-6, rel=0.1)
+    assert sum(k.duration_s for k in kernels) == pytest.approx(107e-6, rel=0.15)

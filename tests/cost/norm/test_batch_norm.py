@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from memory_work import dense, run
 
+from gpuscope.cost.norm.batch import _library_cut
 from gpuscope.cost.types import Kernel
 
 
@@ -84,3 +85,13 @@ def test_cudnn_takes_none_without_weights() -> None:
         "batch_norm_update",
         "batch_norm_transform",
     ]
+
+
+@pytest.mark.parametrize(
+    ("channels", "side", "blocks"),
+    [(96, 9, 1), (24, 26, 2), (960, 24, 9), (48, 58, 10), (16, 104, 11), (960, 61, 28)],
+)
+def test_inference_is_cut_as_recorded_grids_are(channels: int, side: int, blocks: int) -> None:
+    steps, found = _library_cut(channels * side**2)
+    assert found == blocks
+    assert steps * found * 512 >= channels * side**2

@@ -293,8 +293,8 @@ def topk(work: Work) -> tuple[Kernel, ...]:
     if k > 1 and work.op.args.get("sorted", True):
         base_s, cycles = get("sort.few.small_s"), get("sort.few.small_cycles")
         if k > 32:
-            base_s = get("sort.few.radix_s") + spec.itemsize * 0.4e-6
-            cycles = get("sort.few.cycles") * max(1.0, k / 64)
+            base_s = get("sort.topk.radix_s") + spec.itemsize * 0.4e-6
+            cycles = get("sort.topk.radix_cycles") * max(1.0, k / 64)
         ordered = (
             _block_rows(work, "sort_rows_in_place", rows, 32, 32, base_s, cycles, written(work)),
         )
@@ -313,13 +313,22 @@ def topk(work: Work) -> tuple[Kernel, ...]:
     return (*_topk_several_blocks(work, spec, rows, columns), *ordered)
 
 
+def _row_blocks(units: int, rows: int, columns: int) -> int:
+    """Blocks of 256 threads for a row: six a multiprocessor, 4 to 64 values a thread.
+
+    TensorTopK.cu, `get_items_per_thread` (six with 40 registers a thread fill a multiprocessor);
+    so all 70 recorded grids.
+    """
+    values = ceil(columns * rows / (units * 6 * 256))
+    return ceil(columns / (256 * min(max(values, 4), 64)))
+
+
 def _topk_several_blocks(
     work: Work, spec: TensorSpec, rows: int, columns: int
 ) -> tuple[Kernel, ...]:
     get = work.constants.value
-    # A row's share of four waves of blocks, none with fewer than 4 values a thread.
-    most = max(1, machine(work).units * 9 // max(rows, 1))
-    blocks = rows * max(1, min(most, ceil(columns / (256 * 4))))
+    each = _row_blocks(machine(work).units, rows, columns)
+    blocks = rows * each
     size = float(spec.nbytes)
 
     def walk(name: str, key: str, again: float = 1.0) -> Kernel:
@@ -335,22 +344,23 @@ def _topk_several_blocks(
                 cycles=get(f"sort.topk.{key}_cycles"),
                 grid=blocks,
                 block=256,
-                chain_s=2e-6,
+                chain_s=get("sort.topk.walk_s"),
                 family="sort",
             ),
         )
 
-    def per_block(name: str, cycles: float) -> Kernel:
-        return _block_rows(work, name, blocks, 256, 8, 1.0e-6, cycles, blocks * 512.0)
+    def per_block(name: str, grid: int, cycles: float, chain_s: float) -> Kernel:
+        return _block_rows(work, name, grid, 256, 8, chain_s, cycles, blocks * 512.0)
 
     digits = (
         walk("topk_digit_counts", "count"),
-        per_block("topk_digit_sums", 250.0),
-        per_block("topk_within_counts", 440.0),
+        # A block a row adds up what the row's blocks counted, one after the other.
+        per_block("topk_digit_sums", rows, 250.0, each * get("sort.topk.block_s")),
+        per_block("topk_within_counts", blocks, 440.0, 0.2e-6),
     )
     scan_pair = (
         kernel(work, Launch("scan_init", "sort", grid=1)),
-        kernel(work, Launch("scan_by_key", "sort", blocks * 8.0, chain_s=2.6e-6)),
+        kernel(work, Launch("scan_by_key", "sort", blocks * 8.0, chain_s=1.6e-6)),
     )
     clear = memset_kernel(work)
     return (

@@ -75,16 +75,25 @@ def _transform(work: Work, spec: TensorSpec, moved: Traffic) -> Kernel:
     if channels_last(spec):
         if not _library(work, spec):
             return last_kernel(work, "transform", spec, moved)
-        # cuDNN's: 13 blocks an image, whatever its size (read off the recorded grids).
-        steps = ceil(channels * pixels / (13 * 512))
-        return _steps(
-            work, "batch_norm_inference_channels_last", spec, moved, (batch * 13, 512), steps
-        )
+        steps, blocks = _library_cut(channels * pixels)
+        name = "batch_norm_inference_channels_last"
+        return _steps(work, name, spec, moved, (batch * blocks, 512), steps)
     threads = min(512, max(64, 1 << max(ceil(pixels / 4) - 1, 0).bit_length()))
     # At most 2^18 blocks; each then works on several images (Normalization.cuh).
     images = min(batch, max(1, 2**18 // max(channels, 1)))
     steps = ceil(pixels / threads) * ceil(batch / images)
     return _steps(work, "batch_norm_transform", spec, moved, (channels * images, threads), steps)
+
+
+def _library_cut(values: int) -> tuple[int, int]:
+    """Steps of a block of cuDNN's inference kernel for channels last, and blocks of an image.
+
+    About an eighth of the image a block, a power of two from 16 to 256 steps of 512 values: so all
+    13 recorded grids.
+    """
+    passes = ceil(values / 512)
+    steps = min(max(1 << (max(passes // 8, 1).bit_length() - 1), 16), 256)
+    return min(steps, passes), ceil(passes / steps)
 
 
 def _steps(
