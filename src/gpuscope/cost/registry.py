@@ -113,6 +113,7 @@ MODELS = Registry[KernelModel](
         "processor": (),
         "recurrent": _RECURRENT,
         "reduction.ctc": ("aten::_ctc_loss",),
+        "reduction.distance": ("aten::_cdist_",),
         "recurrent.state_space": ("gpuscope_networks::",),
         "triton_launch": (TRITON,),
     },

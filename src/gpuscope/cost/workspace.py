@@ -111,6 +111,10 @@ def transient_bytes(op: Op, device: Device) -> int:
         # SoftMax.cu multiplies the gradient by the result first, in the wider dtype of both.
         grad, result = op.inputs[:2]
         return int(result.numel * max(grad.itemsize, result.itemsize))
+    if op.name == "aten::_cdist_backward":
+        from gpuscope.cost.reduction.distance import each_pair
+
+        return int(each_pair(op).nbytes)
     return borrowed_bytes(op, device) or sort_bytes(op)
 
 

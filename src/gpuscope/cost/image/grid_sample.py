@@ -7,7 +7,8 @@ samples of a volume) are in no order: every lane has sectors and atomic addition
 15 ps a value forward and 55 ps backward on an H200, whichever the library (148 calls with places
 anywhere in and in order of the picture).
 
-PyTorch's (ATen/native/cuda/GridSampler.cu): a thread a place, which goes through all channels.
+PyTorch's (ATen/native/cuda/GridSampler.cu): a thread a place, which goes through all channels; for
+a bicubic one through 16 pixels of each, one after the other.
 cuDNN's (`bilinear_sampler_fw_4d`): a thread a place and four channels. PyTorch takes it for
 bilinear, zeros around and aligned corners (ATen/native/GridSampler.cpp), unless there are more than
 1,024 channels or the values are bfloat16 (`cond_cudnn_grid_sampler`, GridSamplerUtils.h); a capture
@@ -27,7 +28,7 @@ from gpuscope.program.types import TensorSpec
 
 _THREADS, _WARP, _LINE_BYTES = 256, 32, 128
 _CHANNELS, _MOST_CHANNELS = 4, 1024
-_TAPS = 4
+_TAPS, _BICUBIC = 4, 2
 
 
 def grid_sample(work: Work) -> tuple[Kernel, ...]:
@@ -42,7 +43,9 @@ def grid_sample(work: Work) -> tuple[Kernel, ...]:
     way = "forward" if not back else "backward" if values.itemsize >= 4 else "backward_half"
     get, blocks = work.constants.value, ceil(prod(grid.shape[:3]) / _THREADS)
     cycles = _cycles(work, picture, grid, way, blocks)
-    chain_s = get("copy.pixel.base_s") + channels * get(f"copy.grid.{way}_s")
+    bicubic = work.op.args.get("interpolation_mode", 0) == _BICUBIC
+    each = f"bicubic_{way.removesuffix('_half')}" if bicubic else way
+    chain_s = get("copy.pixel.base_s") + channels * get(f"copy.grid.{each}_s")
     body = _body(work, name, values, cycles, blocks, chain_s)
     return (fill_kernel(work, work.outputs[0]), body) if back else (body,)
 

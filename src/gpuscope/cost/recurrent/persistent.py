@@ -22,7 +22,7 @@ _WIDEST = {
     (4, False): 128,
     (4, True): 128,
     (3, False): 192,
-    (3, True): 96,
+    (3, True): 128,
     (1, False): 320,
     (1, True): 160,
 }
