@@ -3,7 +3,9 @@
 A call takes the sum over its operators of physical_i * exp(r_i). Every operator belongs to a group
 (a kind of kernel) that has its own trees; the trees of all groups grow together, a round at a time,
 on the logarithm of what the call took over what it is predicted to take. Errors beyond `CLIP` count
-as `CLIP`, so that few calls that are far off do not lead the fit.
+as `CLIP`, so that few calls that are far off do not lead the fit. What is judged is the error
+relative to what was measured: a call that takes thrice as long as predicted is off by two thirds,
+one that takes a third by two. So calls count the more the less they took (`POWER`).
 
 An oblivious tree asks the same question of all its branches on a level: quick to evaluate, hard to
 overfit.
@@ -11,7 +13,8 @@ overfit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,13 +25,32 @@ Ints = npt.NDArray[np.int64]
 
 CLIP = 0.15
 BINS = 24
-DEPTH = 5
-RATE = 0.1
 SHRINK = 3.0
 """Calls' worth of "no residual" that every leaf is averaged with."""
 
+POWER, FARTHEST = 0.5, 3.0
+"""A call counts by physical over measured time, at most so many times off, to this power."""
+
+SHARE, LEAST_ASKED = 1 / 3, 8
+"""Of the features, drawn anew for each tree, that it may ask about, and how many at least."""
+
 NEVER = 1e30
 """A threshold that nothing is above."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The trees of a group.
+
+    Attributes:
+        rounds: how many.
+        depth: questions of each.
+        rate: how much of what a leaf finds it says.
+    """
+
+    rounds: int
+    depth: int = 5
+    rate: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -103,47 +125,50 @@ class Fitted:
         return r
 
 
-def fit(
-    data: Data,
-    rounds: int,
-    features: Sequence[int] | None = None,
-    watch: Callable[[int, Fitted], None] | None = None,
-) -> Fitted:
-    """Levels, then `rounds` trees a group.
+def fit(data: Data, form: Form, forms: Mapping[str, Form] | None = None) -> Fitted:
+    """Levels, then the trees of each group.
 
     Args:
         data: what to learn from.
-        rounds: trees of each group.
-        features: places that may be asked about; all by default.
-        watch: called after every round.
+        form: of every group's trees...
+        forms: ... but of these.
     """
-    asked = np.arange(data.x.shape[1]) if features is None else np.asarray(features)
     known, at_level = np.unique(data.level, return_inverse=True)
-    error, weight = _error(data, np.zeros(len(data.x)))
+    counts = _counts(data)
+    error, weight = _error(data, np.zeros(len(data.x)), counts)
     sums = np.bincount(at_level, error * weight, len(known))
     values = sums / (np.bincount(at_level, weight, len(known)) + SHRINK)
     found = Fitted({n: float(f"{v:.4f}") for n, v in zip(known, values, strict=True)})
     r = found.r(data)
-    groups = {g: np.flatnonzero(data.group == g) for g in np.unique(data.group)}
-    binned = {g: _Binned.of(data.x[at], asked) for g, at in groups.items()}
-    for turn in range(rounds):
-        error, weight = _error(data, r)
+    of = {str(g): (forms or {}).get(str(g), form) for g in np.unique(data.group)}
+    groups = {g: np.flatnonzero(data.group == g) for g in of}
+    binned = {g: _Binned.of(data.x[at]) for g, at in groups.items()}
+    draws = {g: np.random.default_rng(zlib.crc32(g.encode())) for g in of}
+    for turn in range(max((each.rounds for each in of.values()), default=0)):
+        error, weight = _error(data, r, counts)
         for group, at in groups.items():
-            tree = binned[group].tree(error[at], weight[at])
+            if turn >= of[group].rounds:
+                continue
+            tree = binned[group].some(draws[group]).tree(error[at], weight[at], of[group])
             if tree is not None:
                 found.trees.setdefault(group, []).append(tree)
                 r[at] += tree.value(data.x[at])
-        if watch is not None:
-            watch(turn, found)
     return found
 
 
-def _error(data: Data, r: Floats) -> tuple[Floats, Floats]:
-    """Each operator's error (its call's) and weight (its share of the call)."""
+def _counts(data: Data) -> Floats:
+    """By how much each call counts, one in the mean."""
+    ratio = data.predicted_s(np.zeros(len(data.x))) / data.measured_s
+    counts = np.clip(ratio, 1 / FARTHEST, FARTHEST) ** POWER
+    return np.asarray(counts / counts.mean())
+
+
+def _error(data: Data, r: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Each operator's error (its call's) and weight (its share of the call, by its count)."""
     predicted_s = data.predicted_s(r)
     error = np.clip(np.log(data.measured_s / predicted_s), -CLIP, CLIP)
     own_s = data.physical_s * np.exp(np.clip(r, -data.bound, data.bound))
-    return error[data.call], own_s / predicted_s[data.call]
+    return error[data.call], own_s * (counts / predicted_s)[data.call]
 
 
 @dataclass
@@ -155,9 +180,9 @@ class _Binned:
     bins: Ints
 
     @classmethod
-    def of(cls, x: Floats, asked: Ints) -> _Binned:
+    def of(cls, x: Floats) -> _Binned:
         features, edges, bins = [], [], []
-        for place in asked:
+        for place in range(x.shape[1]):
             values = np.unique(x[:, place])
             if len(values) < 2:
                 continue
@@ -172,12 +197,19 @@ class _Binned:
         table = np.array(bins, np.int64).reshape(-1, len(x))
         return cls(np.array(features, np.int64), edges, table)
 
-    def tree(self, error: Floats, weight: Floats) -> Tree | None:
+    def some(self, rng: np.random.Generator) -> _Binned:
+        """A draw of the features."""
+        all_of = len(self.features)
+        many = min(all_of, max(LEAST_ASKED, round(all_of * SHARE)))
+        at = np.sort(rng.choice(all_of, many, replace=False))
+        return _Binned(self.features[at], [self.edges[i] for i in at], self.bins[at])
+
+    def tree(self, error: Floats, weight: Floats, form: Form) -> Tree | None:
         """The tree that takes most of the squared error, greedily by level; None if none helps."""
         leaf = np.zeros(len(error), np.int64)
         asked: list[int] = []
         above: list[float] = []
-        for level in range(DEPTH):
+        for level in range(form.depth):
             best = self._split(leaf, 1 << level, error * weight, weight)
             if best is None:
                 break
@@ -190,12 +222,14 @@ class _Binned:
         size = 1 << len(asked)
         pulls, weights = np.bincount(leaf, error * weight, size), np.bincount(leaf, weight, size)
         values = pulls / (weights + SHRINK)
-        while len(asked) < DEPTH:  # a level that asks nothing: all trees have one depth
+        while len(asked) < form.depth:  # a level that asks nothing: all trees have one depth
             asked.append(asked[-1])
             above.append(NEVER)
             values = np.repeat(values, 2)
         return Tree(
-            np.array(asked), np.array(above), np.array([float(f"{RATE * v:.4f}") for v in values])
+            np.array(asked),
+            np.array(above),
+            np.array([float(f"{form.rate * v:.4f}") for v in values]),
         )
 
     def _split(

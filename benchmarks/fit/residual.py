@@ -10,6 +10,8 @@ benchmarks.harvest.judge --widths` comes after it.
 
     --regimes   also leave whole regimes out (a dtype, a layout, a direction), and say how they fare
     --dry       judge, write nothing
+    --kinds     these kinds alone, from the calls of a kind so named whose longest kernel is of
+                it; the others stay as they are in the file
     --cache     file for the captured calls (capturing takes minutes), used again where it exists
 """
 
@@ -21,12 +23,14 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from boosting import DEPTH, Data, Fitted, Floats, fit
+from boosting import Data, Fitted, Floats, Form, fit
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "validation")]
@@ -41,9 +45,10 @@ from gpuscope.cost import residual  # noqa: E402
 from gpuscope.cost.residual_features import NAMES, features  # noqa: E402
 from gpuscope.hardware.calibration import CALIBRATIONS  # noqa: E402
 
-ROUNDS = 120
+FORM, FORMS = Form(120), {"convolution": Form(240, depth=6, rate=0.2)}
 STEP = 10
-"""Trees a kind at most, and the steps in which their number is tried."""
+"""The trees of a kind at most, those of kinds by name, and the steps in which their number is
+tried."""
 
 LEAST_GAIN = 0.05
 """A kind's mean error on unseen folds has to fall by this share of itself, and must not rise for
@@ -86,14 +91,22 @@ def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any,
             yield features(work, home), residual.kind_of(home), op.name, seconds, bound
 
 
-def data_of(timed: Sequence[Timed], captured: dict[str, Any], on: str) -> tuple[list[Timed], Data]:
+PART = 200
+"""Calls that a process costs before it is given more."""
+
+
+def data_of(
+    timed: Sequence[Timed], captured: dict[str, Any], on: str, processes: int = 1
+) -> tuple[list[Timed], Data]:
     """The calls that can be predicted, and their operators."""
+    known = [(t.row, captured[t.call.text]) for t in timed if t.call.text in captured]
+    parts = [known[i : i + PART] for i in range(0, len(known), PART)]
+    with ProcessPoolExecutor(processes) as pool:
+        costed = [of for part in pool.map(partial(_costed, on=on), parts) for of in part]
     used: list[Timed] = []
     found: list[tuple[Any, ...]] = []
     call: list[int] = []
-    for of in timed:
-        program = captured.get(of.call.text)
-        of_call = list(operators(of.row, program, on)) if program is not None else []
+    for of, of_call in zip((t for t in timed if t.call.text in captured), costed, strict=True):
         found += of_call
         call += [len(used)] * len(of_call)
         used += [of] if of_call else []
@@ -108,6 +121,16 @@ def data_of(timed: Sequence[Timed], captured: dict[str, Any], on: str) -> tuple[
         np.array(bound),
         np.array([of.row["us"] * 1e-6 for of in used]),
     )
+
+
+def _costed(part: Sequence[tuple[dict[str, Any], Any]], on: str) -> list[list[tuple[Any, ...]]]:
+    return [list(operators(row, program, on)) for row, program in part]
+
+
+def of_kinds(timed: list[Timed], data: Data, kinds: Sequence[str]) -> tuple[list[Timed], Data]:
+    """The calls whose longest kernel is of one of these kinds."""
+    keep = np.isin(main_kinds(data), kinds)
+    return [t for t, kept in zip(timed, keep, strict=True) if kept], data.only(keep)
 
 
 def main_kinds(data: Data) -> list[str]:
@@ -157,6 +180,16 @@ def content(
     }
 
 
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A file's content with the kinds of another in their places."""
+    left = {k: v for k, v in old["operators"].items() if k.split()[0] not in new["kinds"]}
+    return {
+        **old,
+        "operators": dict(sorted((left | new["operators"]).items())),
+        "kinds": dict(sorted((old["kinds"] | new["kinds"]).items())),
+    }
+
+
 def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
@@ -171,12 +204,23 @@ def applied(made: dict[str, Any], data: Data) -> Floats:
     return data.predicted_s(np.array(rs))
 
 
-def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], Floats]:
+def fitted(data: Data, folds: Floats, processes: int) -> dict[int, Fitted]:
+    """Fits by the fold that they have not seen; 0: one that has seen all."""
+    parts = [data, *(data.only(folds != fold) for fold in FOLDS)]
+    with ProcessPoolExecutor(processes) as pool:
+        found = pool.map(partial(fit, form=FORM, forms=FORMS), parts)
+        return dict(zip((0, *FOLDS), found, strict=True))
+
+
+def crossed(
+    data: Data, folds: Floats, mains: Floats, fits: dict[int, Fitted]
+) -> tuple[dict[str, int], Floats]:
     """Trees a kind from unseen folds, and what every call is predicted to take unseen."""
-    counts = range(0, ROUNDS + 1, STEP)
+    most = max(FORMS.get(kind, FORM).rounds for kind in set(mains.tolist()))
+    counts = range(0, most + 1, STEP)
     errors = np.zeros((len(counts), len(data.measured_s)))
-    fits = {fold: fit(data.only(folds != fold), ROUNDS) for fold in FOLDS}
-    for fold, found in fits.items():
+    for fold in FOLDS:
+        found = fits[fold]
         unseen = data.only(folds == fold)
         for i, count in enumerate(counts):
             r = found.r(unseen, dict.fromkeys(found.trees, count))
@@ -191,8 +235,8 @@ def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], F
         for kind in sorted(set(mains.tolist()))
     }
     unseen_s = np.zeros(len(data.measured_s))
-    for fold, found in fits.items():
-        made = content("", found, data.only(folds != fold), rounds, {})
+    for fold in FOLDS:
+        made = content("", fits[fold], data.only(folds != fold), rounds, {})
         unseen_s[folds == fold] = applied(made, data.only(folds == fold))
     return rounds, unseen_s
 
@@ -292,7 +336,7 @@ def regimes(timed: Sequence[Timed], data: Data, rounds: dict[str, int]) -> None:
         if out.sum() < 40 or out.sum() > 0.8 * kind.sum():
             continue
         seen = data.only(~out & kind)
-        made = content("", fit(seen, max(rounds.values())), seen, rounds, {})
+        made = content("", fit(seen, FORM, FORMS), seen, rounds, {})
         left = data.only(out)
         error = abs(applied(made, left) / left.measured_s - 1).mean()
         before = abs(physical_s[out] / left.measured_s - 1).mean()
@@ -304,17 +348,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--regimes", action="store_true", help="leave regimes out, too")
     parser.add_argument("--dry", action="store_true", help="write nothing")
+    parser.add_argument("--kinds", nargs="*", default=[], help="these alone")
     parser.add_argument("--cache", type=Path, help="file for the captured calls")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--device", default="nvidia-h200-sxm", help="catalogue id")
     args = parser.parse_args()
-    timed = timed_calls()
-    timed, data = data_of(timed, programs(timed, args.cache, args.processes), args.device)
+    timed = [t for t in timed_calls() if not args.kinds or t.row["kind"] in args.kinds]
+    captured = programs(timed, args.cache, args.processes)
+    timed, data = data_of(timed, captured, args.device, args.processes)
+    if args.kinds:
+        timed, data = of_kinds(timed, data, args.kinds)
     folds, mains = np.array([t.fold for t in timed]), np.array(main_kinds(data))
-    rounds, unseen_s = crossed(data, folds, mains)
-    found = fit(data, max(rounds.values()))
+    fits = fitted(data, folds, args.processes)
+    rounds, unseen_s = crossed(data, folds, mains, fits)
     quantiles = quantiles_of(unseen_s, data, mains)
-    made = content(args.device, found, data, rounds, quantiles)
+    made = content(args.device, fits[0], data, rounds, quantiles)
     of_models = np.array([not t.random and t.fold > 0 for t in timed])
     wider = family_widths(quantiles, unseen_s, data, mains, of_models)
     for kind, width in wider.items():
@@ -323,13 +371,16 @@ def main() -> int:
     columns = {"physical": physical_s, "unseen folds": unseen_s, "fitted": applied(made, data)}
     show("kind of kernel", list(mains), data, **columns)
     show("random calls", [t.row["kind"] if t.random else "-" for t in timed], data, **columns)
+    path = CALIBRATIONS / args.device / residual.FILE
+    if args.kinds:
+        made = merged(json.loads(path.read_text()), made)
     text = json.dumps(made, separators=(",", ":")).replace('{"if"', '\n{"if"')
-    sys.stdout.write(f"\ntrees {rounds} of depth {DEPTH}, {len(text) / 1000:.0f} kB\n")
+    sys.stdout.write(f"\ntrees {rounds}, {len(text) / 1000:.0f} kB\n")
     sys.stdout.write(f"wider for families of models: {wider}\n")
     if args.regimes:
         regimes(timed, data, rounds)
     if not args.dry:
-        atomic.write_atomically(CALIBRATIONS / args.device / residual.FILE, text + "\n")
+        atomic.write_atomically(path, text + "\n")
     return 0
 
 

@@ -1,9 +1,9 @@
 """What the learned residual learns from: timed calls, each with the fold that holds it out.
 
 Random calls of every kind of kernel (`validation/recordings/h200/micro/wide.jsonl.gz`, the fold
-follows from the seed that drew them), and calls of other people's models (`benchmarks/harvest`): of
+follows from the seed that drew them), calls of other people's models (`benchmarks/harvest`): of
 the families that may be seen alone (`benchmarks.harvest.judge.held_out`), a whole family in one
-fold.
+fold, and convolutions near those (`benchmarks/harvest/near.py`), in the fold of their family.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ from typing import Any, Protocol
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "validation")]
 
-from benchmarks.harvest.calls import read  # noqa: E402
+from benchmarks.harvest.calls import Call, read  # noqa: E402
 from benchmarks.harvest.judge import CALLS, TIMES, held_out  # noqa: E402
 from held_out.points import KINDS, Point, all_points  # noqa: E402
 from kinds import recorded  # noqa: E402
 
 WIDE = ROOT / "validation" / "recordings" / "h200" / "micro" / "wide.jsonl.gz"
+NEAR = tuple(
+    ROOT / "validation" / "recordings" / "h200" / f"near{part}.jsonl.gz" for part in ("_calls", "")
+)
+"""Convolutions near the seen families' (`benchmarks/harvest/near.py`), and their times."""
+
 FOLDS = (1, 2, 3)
 DRAWN = tuple(range(1, 21))
 """Seeds of the random calls."""
@@ -67,7 +72,7 @@ class Timed:
 
 def timed_calls() -> list[Timed]:
     """All of them."""
-    return [*_drawn(), *_harvested()]
+    return [*_drawn(), *_of_families(CALLS, TIMES, held_out), *_of_families(*NEAR)]
 
 
 def _drawn() -> list[Timed]:
@@ -80,15 +85,32 @@ def _drawn() -> list[Timed]:
     return [Timed(row, point, at.get(point.text, 0), True) for row, point in found]
 
 
-def _harvested() -> list[Timed]:
-    calls, families = read(CALLS)
-    with gzip.open(TIMES, "rt") as lines:
+def _of_families(
+    path: Path, times: Path, but: Callable[[set[str]], bool] = lambda of: False
+) -> list[Timed]:
+    """Calls of a file as `benchmarks/harvest` writes it, `but` those of such families."""
+    calls, families = read(path)
+    with gzip.open(times, "rt") as lines:
         rows = [row for row in map(json.loads, lines) if "us" in row]
     return [
         Timed(row, calls[row["call"]], FOLDS[zlib.crc32(min(of).encode()) % len(FOLDS)], False)
         for row in rows
-        if not held_out(of := families[row["call"]])
+        if not but(of := families[row["call"]]) and not _by_name_alone(calls[row["call"]])
     ]
+
+
+def _by_name_alone(call: Call) -> bool:
+    """Whether an operator called by its name runs PyTorch's kernels, where a program has cuDNN's.
+
+    `grid_sample` goes to cuDNN's by its arguments (`gpuscope.cost.image.grid_sample`) before the
+    operator that a capture sees is called.
+    """
+    name, _, _ = call.params["op"].partition(".")
+    if name not in ("grid_sampler_2d", "grid_sampler_2d_backward"):
+        return False
+    first = 3 if name.endswith("backward") else 2
+    picture, how = call.params["args"][first - 2], call.params["args"][first : first + 3]
+    return how == [0, 0, True] and picture["dtype"] != "bfloat16"
 
 
 def programs(timed: Sequence[Timed], cache: Path | None, processes: int) -> dict[str, Any]:

@@ -53,13 +53,13 @@ def step(x):
 
 
 def test_it_finds_a_step_that_it_never_saw_the_calls_of(boosting: ModuleType) -> None:
-    found = boosting.fit(data(boosting, 400, step, noise=0.03), 60)
+    found = boosting.fit(data(boosting, 400, step, noise=0.03), boosting.Form(60))
     assert unseen_error(boosting, found, step) < 0.05
     assert unseen_error(boosting, boosting.Fitted({}), step) > 0.2
 
 
 def test_operators_of_one_call_share_what_it_took(boosting: ModuleType) -> None:
-    found = boosting.fit(data(boosting, 600, step, two=True), 80)
+    found = boosting.fit(data(boosting, 600, step, two=True), boosting.Form(80))
     assert unseen_error(boosting, found, step, two=True) < 0.07
 
 
@@ -67,13 +67,13 @@ def test_noise_teaches_next_to_nothing(boosting: ModuleType) -> None:
     def none(x):
         return np.zeros(len(x))
 
-    found = boosting.fit(data(boosting, 400, none, noise=0.1), 30)
+    found = boosting.fit(data(boosting, 400, none, noise=0.1), boosting.Form(30))
     assert unseen_error(boosting, found, none) < 0.04
 
 
 def test_few_calls_are_shrunk_to_nothing(boosting: ModuleType) -> None:
-    one = boosting.fit(data(boosting, 1, lambda x: np.full(len(x), 0.15)), 0)
-    many = boosting.fit(data(boosting, 300, lambda x: np.full(len(x), 0.15)), 0)
+    one = boosting.fit(data(boosting, 1, lambda x: np.full(len(x), 0.15)), boosting.Form(0))
+    many = boosting.fit(data(boosting, 300, lambda x: np.full(len(x), 0.15)), boosting.Form(0))
     assert one.levels["matmul aten::mm"] == pytest.approx(0.15 / (1 + boosting.SHRINK), abs=1e-3)
     assert many.levels["matmul aten::mm"] == pytest.approx(0.15, rel=0.02)
 
@@ -82,13 +82,28 @@ def test_a_call_far_off_leads_no_fit(boosting: ModuleType) -> None:
     """One call a thousand times too slow moves the level as one that is CLIP off."""
     calm = data(boosting, 50, lambda x: np.zeros(len(x)))
     calm.measured_s[0] *= 1000
-    found = boosting.fit(calm, 0)
+    found = boosting.fit(calm, boosting.Form(0))
     assert found.levels["matmul aten::mm"] <= boosting.CLIP / 50
 
 
+def test_calls_count_by_the_error_relative_to_what_they_took(boosting: ModuleType) -> None:
+    """Half take a tenth more, half a tenth less: the latter are relatively farther off."""
+    even = data(boosting, 400, lambda x: np.where(np.arange(len(x)) % 2 == 0, 0.1, -0.1))
+    assert boosting.fit(even, boosting.Form(0)).levels["matmul aten::mm"] < -0.002
+
+
+def test_a_group_has_the_form_that_is_asked_for(boosting: ModuleType) -> None:
+    some = data(boosting, 100, step)
+    plain = boosting.fit(some, boosting.Form(4)).trees["matmul"]
+    own = boosting.fit(some, boosting.Form(4), {"matmul": boosting.Form(2, depth=3)})
+    assert [len(t.feature) for t in plain] == [5] * 4
+    assert [len(t.feature) for t in own.trees["matmul"]] == [3] * 2
+    assert {len(t.leaf) for t in own.trees["matmul"]} == {8}
+
+
 def test_a_fit_repeats_itself(boosting: ModuleType) -> None:
-    first = boosting.fit(data(boosting, 100, step), 5)
-    again = boosting.fit(data(boosting, 100, step), 5)
+    first = boosting.fit(data(boosting, 100, step), boosting.Form(5))
+    again = boosting.fit(data(boosting, 100, step), boosting.Form(5))
     for a, b in zip(first.trees["matmul"], again.trees["matmul"], strict=True):
         assert np.array_equal(a.feature, b.feature)
         assert np.array_equal(a.leaf, b.leaf)

@@ -214,6 +214,8 @@ def _read(content: Mapping[str, Any]) -> Residual:
     return Residual(content["device"], trees, levels)
 
 
+_OWN = "convolution"
+
 _LEARNED_ON = ("aten::", "gpuscope::", "torchvision::", "quantized::")
 """Operators that recordings may hold: what users' own models and kernels do was in none."""
 
@@ -289,7 +291,12 @@ def _told_there(there: _There) -> tuple[str, float, float] | None:
 
 
 def kind_of(kernels: Sequence[Kernel]) -> str:
-    """Whose residual an operator gets: that of its longest kernel's kind."""
+    """Whose residual an operator gets: that of its longest kernel's kind.
+
+    A convolution's own, whatever kernels around it (conversions, sums of biases) take longer.
+    """
+    if any(k.kind == _OWN for k in kernels):
+        return _OWN
     return max(kernels, key=lambda k: k.duration_s).kind
 
 

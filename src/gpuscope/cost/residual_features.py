@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, gcd, log2, prod
 
+from gpuscope.cost.convolution.features import NAMES as OF_CONVOLUTIONS
+from gpuscope.cost.convolution.features import features as of_convolution
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -79,6 +81,7 @@ NAMES: tuple[str, ...] = (
     "outputs_asked",
     *(f"flag.{name}" for name in _FLAGS),
     *(f"number.{name}" for name in _NUMBERS),
+    *OF_CONVOLUTIONS,
 )
 """The features in the order in which `features` gives them."""
 
@@ -96,6 +99,7 @@ def features(work: Work, kernels: Sequence[Kernel]) -> tuple[float, ...]:
         _shared(work),
         _hot_share(work),
         *_of_arguments(work),
+        *of_convolution(work, kernels),
     )
 
 
