@@ -197,13 +197,14 @@ _NEVER_AGAIN = frozenset(
 def _weight(value: Value, far: int, until: int) -> int:
     """Bytes, a tenth more for each operator to the backward pass; twice where only loops read them.
 
-    Such a value need not be in memory at all. One that is overwritten cannot be kept.
+    Such a value need not be in memory at all, unless its maker is none that others are fused with
+    (`is_fusible`). One that is overwritten cannot be kept.
     """
     if not value.lasts(until):
         return UNBOUNDED
     maker = value.node
-    materialized = value.kept or maker is None or maker.kind != "loop"
-    materialized = materialized or any(r.kind != "loop" for r in value.readers)
+    fusible = maker is not None and maker.kind == "loop" and base_name(maker.op) not in _NEVER_AGAIN
+    materialized = value.kept or not fusible or any(r.kind != "loop" for r in value.readers)
     bytes_ = value.spec.nbytes * 1.1 ** min(max(far, 1), _FARTHEST)
     return int(bytes_ * (1 if materialized else 2))
 
