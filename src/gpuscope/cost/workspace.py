@@ -102,6 +102,10 @@ def transient_bytes(op: Op, device: Device) -> int:
         groups = q.shape[-3] // max(heads, 1) if len(q.shape) == 4 else 1
         per_head = 2 * q.nbytes if groups > 1 else 0  # dK and dV per query head, then reduced
         return q.numel * 4 + (q.numel // q.shape[-1]) * 4 + per_head
+    if op.name.startswith("aten::_fft_"):
+        from gpuscope.cost.fourier import fourier_bytes
+
+        return fourier_bytes(op)
     if op.name in ("gpuscope::rnn", "gpuscope::rnn_backward"):
         return _rnn_bytes(op)
     if op.name in _UNREDUCED and op.args.get("reduction") != 0:
