@@ -160,3 +160,11 @@ def test_an_extreme_of_a_whole_tensor_copies_it_where_it_is_not_dense(name: str)
     assert copied[0].duration_s == pytest.approx(155e-6, rel=0.2)
     along = run(f"aten::{name}", (last,), (dense(*shape[:3], dtype="float32"),), dim=3)
     assert len(along) <= len(plain)
+
+
+def test_the_place_of_one_value_is_filled_in() -> None:
+    """argmax of a dimension of 1, 125,290 times over: a fill, 0.9 us on an H200."""
+    x, out = dense(1, 737, 170), dense(737, 170, dtype="int64")
+    (kernel,) = run("argmax", (x,), (out,), hot=True, dim=0)
+    assert "fill" in kernel.name
+    assert kernel.duration_s == pytest.approx(0.9e-6, rel=0.4)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, written
-from gpuscope.cost.copy.model import copy_kernel, made_contiguous
+from gpuscope.cost.copy.model import copy_kernel, fill_kernel, made_contiguous
 from gpuscope.cost.pointwise.elementwise import elementwise
 from gpuscope.cost.reduction.plan import ReducePlan, iterated, plan_of
 from gpuscope.cost.reduction.threads import sectors_per_byte, thread_clocks
@@ -191,9 +191,11 @@ def reduce(work: Work) -> tuple[Kernel, ...]:
         before = made_contiguous(work, 0)
         spec = replace(spec, shape=(spec.numel,), stride=(1,))
         hot = hot or spec.nbytes * 2 <= machine(work).l2_bytes
-    made = reduce_kernels(
-        work, spec, reduced_dims(work.op, spec), name=short, hot=hot, out_bytes=written(work)
-    )
+    dims = reduced_dims(work.op, spec)
+    if _same(short) == "argmax" and spec.numel == work.outputs[0].numel and "dim" in work.op.args:
+        # Of one value it is the first: `result.fill_(0)` (ATen/native/ReduceOps.cpp, argmax_argmin)
+        return (fill_kernel(work, work.outputs[0]),)
+    made = reduce_kernels(work, spec, dims, name=short, hot=hot, out_bytes=written(work))
     return (*before, *made)
 
 
