@@ -147,7 +147,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "Long sequences (NeMo): the source prints FLOPs alone. NeMo's formula counts attention whole (12 s^2 h a layer, "
         "nemo/utils/flops_formulas.py); the causal half had been taken, which made the same runs 12 to 60 % too slow. Counted as NeMo "
         "does they come out 4 to 20 % too fast: the ring of NeMo 24.03 did not hide all of its exchanges.",
-        "B200 (SimuMax's machine): 11 % too fast. Its own table of single products "
+        "B200 (SimuMax's machine): 8 % too fast in the middle, 11 % before cuDNN's attention was fitted. Its own table of single products "
         "(configs/system/b200_bf16_ceperm.json) has 1,085 TFLOP/s in the middle for those above 0.3 ms, in loops of 100 calls under "
         "the power limit; 1,390 are predicted for such a loop. NVIDIA's own steps on GB200 need more than the table would leave "
         "them, so two machines of one name differ: no constant was taken from either's steps, nor from the table. Of DeepSeek-V3 cut "
@@ -217,7 +217,10 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "been predicted.",
         "Host: what DTensor's Python costs beside its operators is counted since it was benched. Megatron-LM, NeMo, Meta's code and MaxText "
         "have layers of their own, and are predicted without it (`dtensor = false` in their files): with it GPT-3 20B of NeMo, split over "
-        "two ranks, came out 78 % too slow. What their own Python costs was not measured.",
+        "two ranks, came out 78 % too slow. What their own Python costs was not measured here; Transformer Engine's linear layer took the host 2.7 times as long as PyTorch's "
+        "in August 2025, on Grace (github.com/NVIDIA/TransformerEngine/issues/2053). It is what the worst rows lack: with a host twice as slow Qwen3-235B on B300 of NeMo 26.02 "
+        "comes out 5 % too slow instead of 55 % too fast, on 64 B200s 26 % instead of 42 %, Qwen3-30B on H100 15 % too fast instead of 58 %, and rows without exchange beside other "
+        "work hardly move. With the 2.7 for products, casts, norms and attention alone they are 39 to 49 % too fast. Not in the predictions.",
         "Releases differ: Qwen3-235B on 256 GB200s went from 5,448 to 7,376 tokens/s a GPU between "
         "NeMo 26.02 and 26.06, with the same plan. A prediction knows no release.",
     ),
@@ -246,7 +249,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "当时版本的环形步骤重叠不如预测，或内核低于 300 TFLOP/s。尚无定论。",
         "长序列（NeMo）：来源只公布 FLOPs。NeMo 的公式把注意力全部计入（每层 12 s^2 h，nemo/utils/flops_formulas.py）；此前按因果的一半换算，"
         "使同样的运行显得预测偏慢 12 至 60 %。按 NeMo 的计法，预测偏快 4 至 20 %：NeMo 24.03 的环形交换没有全部被隐藏。",
-        "B200（SimuMax 的机器）：偏快 11 %。其自己的单个矩阵乘表（configs/system/b200_bf16_ceperm.json）中，0.3 ms 以上的中位为 1,085 TFLOP/s，"
+        "B200（SimuMax 的机器）：中位偏快 8 %，拟合 cuDNN 注意力之前为 11 %。其自己的单个矩阵乘表（configs/system/b200_bf16_ceperm.json）中，0.3 ms 以上的中位为 1,085 TFLOP/s，"
         "是功率限制下连续 100 次调用的结果；这里对这样的循环预测为 1,390。NVIDIA 自己在 GB200 上的训练步所需的速度高于该表所能给出的，"
         "可见同名的两台机器不同：没有从任何一方的训练步取常数，也没有从该表取。截为四层的 DeepSeek-V3 有三层带专家（来源的脚本如此设置）；"
         "此前按整个模型的前四层计算，偏快 31 %。其三条上下文并行的结果按脚本在注意力头之间切分预测，快 16 至 19 %（按环形为 10 至 12 %）。",
@@ -288,7 +291,9 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "以及在张量并行各卡之间切分适配器的，未表达。",
         "长流水线：任务之间互相拖慢多少，原来以每个任务的变化不超过一步的万分之一为准，于是一分钟的步里什么都没有算进去。现在按总和计："
         "256 个 GB200 上的 Llama 3 405B 为 57.8 s，原预测 55.7 s。",
-        "主机：DTensor 的 Python 在其算子之外的开销，自测得以来计入。Megatron-LM、NeMo、Meta 的代码与 MaxText 有自己的层，预测时不计（其文件中 `dtensor = false`）：计入时 NeMo 的 GPT-3 20B（两卡切分）会慢 78 %。它们自己的 Python 开销没有测过。",
+        "主机：DTensor 的 Python 在其算子之外的开销，自测得以来计入。Megatron-LM、NeMo、Meta 的代码与 MaxText 有自己的层，预测时不计（其文件中 `dtensor = false`）：计入时 NeMo 的 GPT-3 20B（两卡切分）会慢 78 %。它们自己的 Python 开销在此没有测过；2025 年 8 月在 Grace 上，Transformer Engine 的线性层所用主机时间是 PyTorch 的 2.7 倍（github.com/NVIDIA/TransformerEngine/issues/2053）。"
+        "最差的几行缺的正是它：主机慢一倍时，NeMo 26.02 的 B300 上 Qwen3-235B 由快 55 % 变为慢 5 %，64 个 B200 上由快 42 % 变为慢 26 %，H100 上 Qwen3-30B 由快 58 % 变为快 15 %，而交换不与其他工作重叠的行几乎不变。"
+        "只对矩阵乘、转换、归一化与注意力取 2.7 倍时仍快 39 至 49 %。预测中未计入。",
         "软件版本有差别：同样的切分方式，256 块 GB200 上的 Qwen3-235B 从 NeMo 26.02 的每卡 5,448 token/s 升到 26.06 的 7,376。预测不知道版本。",
     ),
 }
