@@ -29,6 +29,8 @@ sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
 
 from zoo import NEWEST, ZOO, Entry  # noqa: E402
 
+from gpuscope.garbage import rare_collection  # noqa: E402
+
 RECORDINGS = HERE / "recordings" / "h200" / "zoo"
 CACHE = HERE / ".cache"
 PROGRAM = HERE.parent / "src" / "gpuscope" / "program"
@@ -86,6 +88,17 @@ def program_of(entry: Entry) -> Any:
     whole.write_bytes(zlib.compress(pickle.dumps(program, 5), 1))
     whole.rename(path)
     return program
+
+
+def predicted(program: Any, on: str, calibration: Any = None) -> Any:
+    """What `gs.predict` gives, without what each finding's advice would bring: half its time."""
+    from gpuscope.api import resolve_calibration, resolve_target
+    from gpuscope.hardware import calibration_for
+    from gpuscope.prediction import predict_captured
+
+    cluster = resolve_target(on)
+    constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
+    return predict_captured(program, cluster, constants, outcomes=False)
 
 
 # -- kernels by kind ----------------------------------------------------------------------------
@@ -153,15 +166,13 @@ def row_of(name: str, on: str = "h200") -> Row:
     """One workload, predicted and measured."""
     import torch
 
-    import gpuscope as gs
-
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     entry = next(e for e in ZOO if e.name == name)
     record = json.loads((RECORDINGS / f"{name}.json").read_text())
     program = program_of(entry)
     benched = name in NEWEST and NEWEST_HOST.exists()
-    run = gs.predict(program, on=on, calibration=constants_of(name, on))
+    run = predicted(program, on, constants_of(name, on))
     low, high = run.step_time_interval_s
     step_s, busy_s = record["step_time_s"], record["kernel_sum_s"]
     # A CUDA graph keeps its memory, and a replay allocates nothing: the warm-up's peak counts.
@@ -186,7 +197,7 @@ def row_of(name: str, on: str = "h200") -> Row:
     }
     if record.get("energy_j") and run.energy_j:
         row["energy_j"] = _pair(run.energy_j, record["energy_j"])
-    shipped = gs.predict(program, on=on)
+    shipped = predicted(program, on)
     low, high = shipped.step_time_interval_s
     row["shipped"] = {**_pair(shipped.step_time_s, step_s), "low": low, "high": high}
     if row["mode"] == "eager":
@@ -216,7 +227,7 @@ def rows(names: Sequence[str] = (), on: str = "h200", processes: int = 1) -> lis
             found[name] = row_of(name, on)
             print(line(found[name]), flush=True)
     else:
-        with ProcessPoolExecutor(processes) as pool:
+        with ProcessPoolExecutor(processes, initializer=rare_collection) as pool:
             waiting = {name: pool.submit(row_of, name, on) for name in wanted}
             for name, future in waiting.items():
                 try:

@@ -29,6 +29,8 @@ sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
 
 from zoo import Entry  # noqa: E402
 
+from gpuscope.garbage import rare_collection  # noqa: E402
+
 SAID = HERE / "results" / "unseen_said.json"
 RESULTS = HERE / "results" / "unseen.json"
 RECORDINGS = HERE / "recordings"
@@ -113,15 +115,14 @@ PROGRAMS: tuple[Entry, ...] = tuple(
 
 def said_of(entry: Entry, calibration: dict[str, Path | None] | None = None) -> dict[str, Any]:
     """What is predicted of a program, by device; the reason where it cannot be captured."""
-    import gpuscope as gs
-    from predictions import program_of
+    from predictions import predicted, program_of
 
     try:
         program = program_of(entry)
     except Exception as error:
         return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
     own = calibration or dict.fromkeys(DEVICES)
-    return {on: _figures(gs.predict(program, on=on, calibration=own[on])) for on in own}
+    return {on: _figures(predicted(program, on, own[on])) for on in own}
 
 
 def _figures(run: Any) -> dict[str, Any]:
@@ -180,9 +181,7 @@ def set_of(entry: Entry) -> str:
 
 def rows(names: list[str]) -> list[dict[str, Any]]:
     """Recordings beside what was said before them, and for the H200's host by its own bench."""
-    from predictions import kernels_by_kind, program_of
-
-    import gpuscope as gs
+    from predictions import kernels_by_kind, predicted, program_of
 
     said, found = json.loads(SAID.read_text()), []
     before = {(r["on"], r["name"]): r for r in json.loads(RESULTS.read_text())}
@@ -206,7 +205,7 @@ def rows(names: list[str]) -> list[dict[str, Any]]:
                 "loop_s": real["anchors_s"]["python.int_loop_1e6."],
             }
             program = program_of(entry)
-            row["today"] = _figures(gs.predict(program, on=on))
+            row["today"] = _figures(predicted(program, on))
             if not entry.compiled:
                 row["kinds"] = kernels_by_kind(entry, program, on, folder)
                 first = before.get((on, entry.name), {}).get("kinds_said")
@@ -215,7 +214,7 @@ def rows(names: list[str]) -> list[dict[str, Any]]:
                     row["kinds_said"] = first or row["kinds"]
             own = folder.with_name(f"{folder.name}_host.toml")
             if own.exists():
-                row["own"] = _figures(gs.predict(program, on=on, calibration=own))
+                row["own"] = _figures(predicted(program, on, own))
             found.append(row)
             print(_line(row), flush=True)
     return found
@@ -413,6 +412,8 @@ def main() -> None:
     measuring.add_argument("--seconds", type=float, default=1.4)
     measuring.add_argument("--budget", type=float, default=420)
     args = parser.parse_args()
+    if args.command != "measure":
+        rare_collection()
     if args.command == "predict":
         predict(args.names, args.on)
     elif args.command == "judge":

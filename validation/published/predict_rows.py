@@ -210,9 +210,11 @@ def _entries(
 
 def _all(tasks: dict[str, Expressed], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every prediction as it is done; prints predicted over measured."""
+    from gpuscope.garbage import rare_collection
+
     order = _breadth_first(tasks)
     context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, maxtasksperchild=20) as pool:
+    with context.Pool(jobs, rare_collection, maxtasksperchild=20) as pool:
         families: dict[str, list[tuple[str, Expressed]]] = {}
         for key in order:
             families.setdefault(_family(tasks[key]), []).append((key, tasks[key]))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from math import ceil
+from operator import attrgetter
+from typing import Any
 
 from gpuscope.program.inductor.computations import computations
 from gpuscope.program.inductor.graph import Graph, Group, Node, Value, lies_across
@@ -56,7 +58,7 @@ def _with_waits(program: Program, emitted: list[Emitted]) -> list[Emitted]:
         return index if wait >= 0 else index - count
 
     return [
-        replace(e, op=replace(e.op, waits=tuple(sorted({moved(w) for w in e.op.waits}))))
+        Emitted(replace(e.op, waits=tuple(sorted({moved(w) for w in e.op.waits}))), e.order)
         if e.op.waits
         else e
         for e in emitted
@@ -78,6 +80,9 @@ def _in_order(nodes: Iterable[Node]) -> Iterator[Group]:
 
 
 def _sorted(groups: list[Group]) -> Iterator[Group]:
+    if len(groups) == 1:  # so does what is not compiled come, operator by operator
+        yield groups[0]
+        return
     members = set(groups)
     waits: dict[Group, int] = {}
     followers: dict[Group, list[Group]] = {}
@@ -115,7 +120,8 @@ def _operators(group: Group, graph: Graph, index: int) -> tuple[Op, ...]:
     op = first.op
     inputs = tuple(_at(spec, value) for value, spec in first.reads)
     if first.kind == "outside":
-        return (replace(op, index=index, inputs=inputs),)
+        # As `replace` would make it, in half the time: uncompiled code has tens of thousands.
+        return (Op(index, op.name, op.overload, inputs, *_REST(op)),)
     # Generated code calls the library directly: no module, no autograd, no Python API.
     return (
         replace(
@@ -129,6 +135,10 @@ def _operators(group: Group, graph: Graph, index: int) -> tuple[Op, ...]:
             autograd_nodes=0,
         ),
     )
+
+
+_REST: Callable[[Op], tuple[Any, ...]] = attrgetter(*(each.name for each in fields(Op)[4:]))
+"""All of an operator but its index, name, overload and inputs."""
 
 
 def _with_sums(made: Op, group: Group, graph: Graph) -> tuple[Op, ...]:
@@ -344,7 +354,7 @@ def _storages(program: Program, graph: Graph, emitted: list[Emitted]) -> tuple[S
             born = written.get(s.id, min(freed_at[born], max(count - 1, 0)))
             died = died if died is None else max(died, born + 1)
         nbytes = graph.resized.get(s.id, s.nbytes)
-        out.append(replace(s, nbytes=nbytes, born=born, died=died))
+        out.append(Storage(s.id, nbytes, s.category, born, died, s.module, s.label))
     out.extend(_made(graph, emitted, written, used))
     return tuple(out)
 
