@@ -39,6 +39,12 @@ def test_the_gradient_of_cumprod_takes_the_short_way_and_waits() -> None:
     names = [op.name.removeprefix("aten::") for op in back]
     assert (names.count("cumsum"), names.count("flip")) == (1, 2)
     assert any(op.sync == "item" for op in program.ops)
+    # Its product, the mask of zeros and all that is turned live at once, as locals of C++ do: an
+    # H200's allocator held 5,033 MiB where 4,673 were predicted.
+    last = [op.index for op in back if op.name == "aten::flip"][1]
+    alive = [s for s in program.storages if s.born <= last and (s.died is None or s.died > last)]
+    made = {op.name for op in back for t in op.outputs if any(s.id == t.storage for s in alive)}
+    assert made >= {"aten::mul", "aten::eq", "aten::flip", "aten::cumsum"}
 
 
 def test_the_short_way_is_right() -> None:

@@ -45,8 +45,13 @@ def cumprod_backward(
     if x.dim() == 0 or x.numel() <= 1 or x.shape[dim] == 1:
         return grad
     product = out * grad
-    (x == 0).any().item()
-    return product.flip(dim).cumsum(dim).flip(dim).div(x)
+    zeros = x == 0  # as in C++, it lives to the end, and what is turned as long as its expression
+    zeros.any().item()
+    turned = product.flip(dim)
+    summed = turned.cumsum(dim)
+    back = summed.flip(dim)
+    del turned, summed
+    return back.div(x)
 
 
 def _of_cpu() -> Any:
