@@ -18,6 +18,7 @@ from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine
 from gpuscope.cost.copy.model import fill_kernel
+from gpuscope.cost.matmul.few_rows import MOST_ROWS
 from gpuscope.cost.matmul.gemm import Problem, machine_for, plan
 from gpuscope.cost.matmul.model import compute_dtype, gemm_kernel
 from gpuscope.cost.recurrent.persistent import is_persistent, persistent, state_size
@@ -83,11 +84,20 @@ def _layers(work: Work) -> tuple[list[Layer], int]:
     return found, both
 
 
+_LARGE_WEIGHT = 2**19
+"""Values of a weight from which cuDNN does not cut its depth in steps of float32. Recorded ones
+that are cut have fewer (46 rows: 147,000; 20 rows: 332,000), those that are not 1.5 million and
+more."""
+
+
 def _product(work: Work, m: int, n: int, k: int, name: str, layout: str = "NT") -> Kernel:
     item = work.op.inputs[0].itemsize
     dtype = compute_dtype(work, work.op.inputs[0].dtype, "tf32_cudnn", True)
     dense = n if layout != "NT" else k
     aligned = next(a for a in (16, 8, 4, 2, 1) if dense * item % a == 0 and k * item % a == 0)
+    # cuDNN's float32 kernels for a step walk the whole depth of a large weight: 48 us where slices
+    # of it would be added up after 20 (34 rows of 2,688 by 896). Few rows have their own.
+    whole = dtype == "float32" and "step" in name and m > MOST_ROWS and n * k >= _LARGE_WEIGHT
     problem = Problem(
         m=m,
         n=n,
@@ -102,6 +112,7 @@ def _product(work: Work, m: int, n: int, k: int, name: str, layout: str = "NT") 
         aligned=aligned,
         hot_a=True,
         hot_b=True,
+        whole=whole,
     )
     on = machine_for(work.device, work.constants, dtype, "matmul", aligned)
     made = gemm_kernel(work, problem, on, plan(problem, on), name, kind="recurrent")
