@@ -182,6 +182,11 @@ class Recorder(StepWriter, TorchDispatchMode):
 
             with self:
                 return comparisons.distance(*args)
+        if facts.name == "aten::_trilinear" and on_device(args[0]):
+            from gpuscope.program.capture import trilinear
+
+            with self, self.python.left_out():  # C++ does it
+                return trilinear.trilinear(*args, **kwargs)
         if facts.name == "aten::logsumexp" and on_device(args[0]):
             with self:
                 return composites.logsumexp(*args, **kwargs)
