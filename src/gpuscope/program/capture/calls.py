@@ -68,6 +68,7 @@ class Facts:
         argument_names: by position.
         viewing: returns a view of an argument, or changes one's shape alone (`transpose_`).
         communicates: one of torch's collectives.
+        in_place: writes to its first argument, and returns it.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Facts:
     argument_names: tuple[str, ...]
     viewing: bool
     communicates: bool = False
+    in_place: bool = False
 
 
 def facts_of(func: Any) -> Facts:
@@ -111,6 +113,7 @@ def facts_of(func: Any) -> Facts:
         tuple(a.name for a in arguments),
         viewing,
         f"{namespace}::" in COMMUNICATION,
+        writes[:1] == (0,) and name.endswith("_"),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -89,6 +90,7 @@ class Recorder(StepWriter, TorchDispatchMode):
         self.helpers = Helpers()
         self.restricted: dict[str, str] = {}
         self._facts: dict[Any, Facts] = {}
+        self._written: list[weakref.ref[torch.Tensor]] = []  # views, by the latest operator
 
     def built(self) -> None:
         """The user's build() is over; replaced by what is to be done then."""
@@ -154,6 +156,10 @@ class Recorder(StepWriter, TorchDispatchMode):
         if self.watch is not None:
             self.watch.operator()
         facts = self._facts_of(func)
+        if self._written and not facts.viewing:  # as autograd repeats views, it locks the node
+            from gpuscope.program.capture import strided_gradients
+
+            strided_gradients.settle(self, self._written)
         if facts.communicates:
             return collectives.run(self, func, facts, args, kwargs)
         if facts.name in fully_sharded.TAKEN_APART:
@@ -252,8 +258,17 @@ class Recorder(StepWriter, TorchDispatchMode):
         if facts.viewing and torch.is_inference_mode_enabled():
             _like_its_base(args[0], out)
         self._record(facts, args, kwargs, out)
+        if facts.in_place and torch.is_grad_enabled() and self._keeps_node(args[0]):
+            self._written.append(weakref.ref(args[0]))
         self.host_values.follow(func, facts, args, kwargs, out)
         return out
+
+    def _keeps_node(self, written: Any) -> bool:
+        """Whether autograd makes a node for a view written to; compilers write to nothing."""
+        traced = getattr(self, "is_traced", None)
+        if not isinstance(written, torch.Tensor) or not written._is_view():
+            return False
+        return traced is None or not traced()
 
     def _older(self, tensor: Any) -> bool:
         """Whether a tensor was made before the autograd node that runs, if one does."""
