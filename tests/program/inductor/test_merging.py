@@ -8,6 +8,7 @@ import pytest
 from fusion_programs import Steps
 
 from gpuscope.program.fusion import FUSED, fuse
+from gpuscope.program.inductor import merging
 
 ROWS, COLUMNS = 8192, 2048
 
@@ -73,3 +74,28 @@ def test_a_sum_over_everything_joins_the_sums_along_rows_before_it() -> None:
         ((ROWS, 1), "float32"),
     }
     assert [op.args["columns"] for op in made] == [32000, ROWS]
+
+
+def test_ways_between_kernels_are_found_without_looking_behind_a_cut(monkeypatch) -> None:
+    """Blocks of shared reads, some of which need each other, with a product between the blocks."""
+    looked, asked = [], merging._one_needs_the_other
+
+    def both(group, other, cuts=None):
+        found = asked(group, other, cuts)
+        assert found == asked(group, other)
+        looked.append((found, cuts is not None and max(map(cuts.before, (group, other))) > 0))
+        return found
+
+    monkeypatch.setattr(merging, "_one_needs_the_other", both)
+    s = Steps()
+    x, w = s.tensor(ROWS, COLUMNS), s.tensor(COLUMNS, COLUMNS)
+    for _ in range(5):
+        beside = [s.call("exp", x), s.call("sin", x)]
+        products = [s.call("mm", each, w) for each in beside]
+        after = [s.call("mul", x, each) for each in products]
+        total = s.call("add", *after)
+        s.keep(*products, total)
+        x = s.call("mm", total, w)
+    fuse(s.program())
+    assert any(found for found, _ in looked)
+    assert any(cut for _, cut in looked)

@@ -61,7 +61,8 @@ def _mix(nodes: Iterable[Node]) -> None:
 
 def _share(nodes: Iterable[Node]) -> None:
     """Kernels that read the same data, the most bytes first."""
-    shared = _shared_bytes(nodes)
+    nodes = list(nodes)
+    shared, cuts = _shared_bytes(nodes), _Cuts(nodes)
     merged: dict[Group, Group] = {}
     for (group, other), bytes_ in sorted(shared.items(), key=lambda item: -item[1]):
         if bytes_ < LEAST_SHARED_BYTES:
@@ -74,9 +75,43 @@ def _share(nodes: Iterable[Node]) -> None:
             continue
         if group.mixed or not mergeable(group, other) or _apart(group, other):
             continue
-        if not _one_needs_the_other(group, other):
+        if not _one_needs_the_other(group, other, cuts):
             merge(group, other)
+            cuts.cover(group)
             merged[other] = group
+
+
+class _Cuts:
+    """Places in the order of the nodes that no kernel reaches across.
+
+    What lies before one needs nothing that lies behind it, so that who looks for a way to a kernel
+    need not look there: without them a deep model's backward pass is walked for each pair.
+    """
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.first = min((node.number for node in nodes), default=0)
+        self._across = [0] * (max((node.number for node in nodes), default=0) - self.first + 2)
+        for group in {node.group: None for node in nodes if node.group is not None}:
+            self.cover(group)
+        for node in nodes:
+            for earlier in node.before():
+                if earlier.number > node.number:
+                    self._cover(node.number, earlier.number)
+
+    def cover(self, group: Group) -> None:
+        """Take the places inside a kernel out."""
+        self._cover(group.nodes[0].number, group.nodes[-1].number)
+
+    def _cover(self, first: int, last: int) -> None:
+        for at in range(first - self.first + 1, min(last - self.first + 1, len(self._across))):
+            self._across[at] += 1
+
+    def before(self, group: Group) -> int:
+        """Number of the node at the last such place before a kernel, which may be its first."""
+        at = group.nodes[0].number - self.first
+        while self._across[at]:
+            at -= 1
+        return at + self.first
 
 
 def _shared_bytes(nodes: Iterable[Node]) -> dict[tuple[Group, Group], int]:
@@ -121,12 +156,15 @@ def _shares_a_read(group: Group, other: Group) -> bool:
     return any(value in mine for node in other.nodes for value, _ in node.reads)
 
 
-def _one_needs_the_other(group: Group, other: Group) -> bool:
+def _one_needs_the_other(group: Group, other: Group, cuts: _Cuts | None = None) -> bool:
     """Whether there is a way from one kernel's results to the other."""
-    return _needs(group, other) or _needs(other, group)
+    return _needs(group, other, cuts) or _needs(other, group, cuts)
 
 
-def _needs(group: Group, wanted: Group) -> bool:
+def _needs(group: Group, wanted: Group, cuts: _Cuts | None) -> bool:
+    least = -1 if cuts is None else cuts.before(wanted)
+    if group.nodes[-1].number < least:
+        return False
     seen = {group}
     stack = [group]
     while stack:
@@ -135,6 +173,8 @@ def _needs(group: Group, wanted: Group) -> bool:
                 held = earlier.group
                 if held is wanted:
                     return True
+                if earlier.number < least:
+                    continue
                 if held is not None and held.segment == group.segment and held not in seen:
                     seen.add(held)
                     stack.append(held)
