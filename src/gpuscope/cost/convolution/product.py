@@ -272,7 +272,7 @@ def _of_older_kernels(
         key = f"{made.family}.{rate_name(dtype)}.long_s"
         chain_s = shape.product(which)[2] * get(key, f"{made.family}.long_s")
         slow = max(slow, chain_s / plan(made.problem, made.machine).compute_s)
-    elif made.padded and len(spec.shape) > 4:
+    elif made.padded and len(spec.shape) > 4 and (shape.taps > 1 or which != "weight_gradient"):
         # And so was most of what takes three dimensions, the less the fewer channels there are.
         narrow = min(sizes.channels_in, sizes.channels_out)
         few = "few" if narrow < FEW_CHANNELS else "narrow" if narrow < _PACKED else rate_name(dtype)
