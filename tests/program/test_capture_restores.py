@@ -195,3 +195,14 @@ def test_no_fakes_are_left_behind() -> None:
     of(fine)
     assert fakes() <= before
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_switches_that_nobody_may_write_to_are_left_alone(monkeypatch) -> None:
+    """As `torch.testing` has them for PyTorch's own tests."""
+    monkeypatch.setattr(torch.backends, "flags_frozen", lambda: True)
+
+    def build():
+        x = torch.ones(4, device="cuda")
+        return lambda: x + 1
+
+    assert [op.name for op in of(build).ops] == ["aten::add"]

@@ -210,3 +210,16 @@ def test_two_of_four_weights_take_nine_sixteenths() -> None:
         return lambda: nn.functional.linear(x, packed)
 
     assert not of(build).unsupported
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_matrix_of_before_goes_to_the_device(compressed: bool) -> None:
+    matrix = torch.eye(8).to_sparse_csr() if compressed else torch.eye(8).to_sparse()
+
+    def build():
+        there, x = matrix.to("cuda"), torch.randn(8, 4, device="cuda")
+        return lambda: there @ x
+
+    (op,) = [op for op in of(build).ops if not op.view]
+    assert op.name == "aten::mm.sparse"
+    assert [spec.shape for spec in op.inputs] == [(2, 8), (8,), (8, 4)]

@@ -160,14 +160,20 @@ def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def _sparse_to(self: torch.Tensor, device: Any, dtype: Any, non_blocking: bool) -> torch.Tensor:
     """A sparse tensor goes to another device part by part."""
-    *places, values = sparse_parts(self)
+    if isinstance(self, FakeTensor):
+        *places, values = sparse_parts(self)
+        layout, known = self.layout, self.layout is torch.sparse_coo and self.is_coalesced()
+    else:
+        with no_dispatch():  # made before the capture: fakes of it would hold no values
+            plain = self if self.layout is torch.sparse_coo else self.to_sparse()
+            *places, values = sparse_parts(plain)
+            layout, known = plain.layout, plain.is_coalesced()
     there = [_to(part, device, non_blocking=non_blocking) for part in places]
     held = _to(values, device, dtype, non_blocking=non_blocking)
-    if self.layout is torch.sparse_coo:
-        known = self.is_coalesced()
+    if layout is torch.sparse_coo:
         return torch.sparse_coo_tensor(there[0], held, self.shape, is_coalesced=known)
     compressed: Any = torch.sparse_compressed_tensor
-    made: torch.Tensor = compressed(*there, held, self.shape, layout=self.layout)
+    made: torch.Tensor = compressed(*there, held, self.shape, layout=layout)
     return made
 
 

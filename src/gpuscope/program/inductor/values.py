@@ -170,7 +170,9 @@ class _Builder:
                 elif captured.dtype != spec.dtype:
                     self.graph.resized[spec.storage] = spec.nbytes
         if key is not None:
-            self.known[key] = [self.current[t.storage] for t in op.outputs]
+            made = [self.current.get(t.storage) for t in op.outputs]
+            if all(value is not None for value in made):  # a reserve of nothing is never written
+                self.known[key] = [value for value in made if value is not None]
 
     def _stages(self, part: Part) -> tuple[Part, ...]:
         """A sum over everything, row by row first where a sum along rows is among its sources.
