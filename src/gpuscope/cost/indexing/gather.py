@@ -236,7 +236,7 @@ def index_put(work: Work) -> tuple[Kernel, ...]:
     if not work.op.name.endswith("_") and work.outputs:
         before = (copy_kernel(work, table, work.outputs[0], is_hot(work, 0)),)
     masks = [t for t in indices if t.dtype in ("bool", "uint8")]
-    count = max((t.numel for t in indices), default=0)
+    count = prod(_together(indices)) if indices else 0
     if masks:
         count = max(values.numel, 1)
         before += tuple(k for m in masks for k in _nonzero(work, m, count))
@@ -261,7 +261,6 @@ def _accumulated(
     values of 16,384 images is 1.4 million of them (`index_put_with_sort_kernel` in
     aten/src/ATen/native/cuda/Indexing.cu).
     """
-    get = work.constants.value
     given = work.op.args.get("indices")
     leading = 0
     if isinstance(given, (tuple, list)):
@@ -269,13 +268,16 @@ def _accumulated(
     images = prod(table.shape[:leading])
     tail = prod(table.shape[leading + len(indices) :])
     slots = max(table.numel // max(tail, 1), 1)
-    small = _small(work, "linear_index", get("gather.linear_index_s"))
+    # Negative indices are wrapped and strides multiplied in, both dense; added up; divided by the
+    # tail; and numbered.
+    each = 8.0 * count
+    reads = [r for t in indices for r in (t.touched_bytes, each)]
+    reads += [*[2 * each] * (len(indices) - 1), each, 0.0]
+    prepared = tuple(_linear_index(work, count, read) for read in reads)
     sort = key_sort(work, count, 8, 8, bits=max(slots - 1, 1).bit_length())
     from gpuscope.cost.indexing.index_sums import index_sums
 
     body = index_sums(work, table, count, slots, tail, images)
-    # Negative indices are wrapped, strides multiplied in, added up; then divided by the tail.
-    prepared = (small,) * (3 * len(indices) + 1)
     if work.op.name.startswith("aten::index_put") or work.op.args.get("unsafe") is False:
         prepared = (*_in_range(work, indices), *prepared)
     return (*prepared, *sort, body)
@@ -298,6 +300,24 @@ def _in_range(work: Work, indices: tuple[TensorSpec, ...]) -> tuple[Kernel, ...]
             *held,
         )
     )
+
+
+def _together(tensors: tuple[TensorSpec, ...]) -> list[int]:
+    """The shape to which tensors are expanded."""
+    longest = max(len(t.shape) for t in tensors)
+    shapes = [(1,) * (longest - len(t.shape)) + tuple(t.shape) for t in tensors]
+    return [0 if 0 in sizes else max(sizes) for sizes in zip(*shapes, strict=True)]
+
+
+def _linear_index(work: Work, count: int, read: float) -> Kernel:
+    """One step of making `count` indices one: 8 bytes written for each."""
+    chain_s = work.constants.value("gather.linear_index_s")
+    wrote, grid = 8.0 * count, max(1, ceil(count / 512))
+    launch = Launch(
+        "linear_index", "gather", read, 0.0, wrote, items=count, grid=grid, streaming=True,
+        chain_s=chain_s,
+    )  # fmt: skip
+    return kernel(work, launch)
 
 
 def _small(work: Work, name: str, chain_s: float) -> Kernel:
