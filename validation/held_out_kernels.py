@@ -47,10 +47,13 @@ class Clock:
     def __init__(self) -> None:
         try:
             import pynvml
+            import torch
 
             pynvml.nvmlInit()
             self._read = pynvml.nvmlDeviceGetClockInfo
-            self._handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+            # Not by its number: NVML counts the devices that the process does not see, too.
+            uuid = torch.cuda.get_device_properties(0).uuid
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
         except Exception:
             self._read = None
 

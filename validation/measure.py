@@ -39,11 +39,15 @@ def resolve_build(entry: Entry) -> Callable[[], Callable[[], object]]:
 
 
 def _energy_mj() -> float | None:
+    """Of the device in use, by its UUID: NVML counts those that the process does not see, too."""
     try:
         import pynvml
+        import torch
 
         pynvml.nvmlInit()
-        return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0))
+        uuid = torch.cuda.get_device_properties(0).uuid
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        return pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
     except Exception:
         return None
 
