@@ -9,6 +9,8 @@ from fusion_programs import Steps
 
 from gpuscope.program.fusion import FUSED, fuse
 from gpuscope.program.inductor import merging
+from gpuscope.program.inductor.graph import Group, Node, Value
+from gpuscope.program.types import Op, TensorSpec
 
 ROWS, COLUMNS = 8192, 2048
 
@@ -99,3 +101,33 @@ def test_ways_between_kernels_are_found_without_looking_behind_a_cut(monkeypatch
     fuse(s.program())
     assert any(found for found, _ in looked)
     assert any(cut for _, cut in looked)
+
+
+def test_a_way_through_a_kernel_that_lies_on_both_sides_is_found() -> None:
+    spec = TensorSpec((4,), (1,), "float32")
+
+    def node(number: int, *sources: Node) -> Node:
+        made = Node(number, Op(number, "aten::exp"), "loop", None, 1)
+        made.reads = [(source.writes[0], spec) for source in sources]
+        made.writes = [Value(number, spec, made)]
+        return made
+
+    def kernel(*nodes: Node) -> Group:
+        group = Group(1, 1, nodes=list(nodes))
+        for each in nodes:
+            each.group = group
+        return group
+
+    before = [node(0), node(1)]
+    first = node(2)
+    wanted = node(3)
+    second = node(4, wanted)  # one kernel with the first: who reads that needs what this needs
+    reader = node(5, first)
+    for each in before:
+        kernel(each)
+    kernel(first, second)
+    target, asking = kernel(wanted), kernel(reader)
+    cuts = merging._Cuts([*before, first, wanted, second, reader])
+    assert cuts.before(target) == 2
+    assert merging._needs(asking, target, cuts)
+    assert not merging._needs(target, asking, cuts)
