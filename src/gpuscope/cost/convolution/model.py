@@ -243,8 +243,8 @@ def _product(
     turned = matrix and not shape.channels_last and work.device.vendor == "NVIDIA"
     if matrix and _may_be_plain(shape):
         plain = plain_product(work, shape, which, dtype, first, second, out)
-        whole = which != "weight_gradient" and _is_whole(shape, first.spec)
-        if not turned or whole or shape.positions_in == 1:
+        volume = which == "weight_gradient" and len(first.spec.shape) > 4
+        if not turned or (not volume and _is_whole(shape, first.spec)) or shape.positions_in == 1:
             return plain, False
         made = implicit_product(work, shape, which, dtype, first, second, out, turned)
         if _seconds(plain) < _seconds(made) + conversions_s(work, first, second, out):
