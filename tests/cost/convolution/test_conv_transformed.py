@@ -100,7 +100,7 @@ def test_whom_it_does_not_suit() -> None:
 
 
 def test_signals_of_one_tap_leave_partial_sums_for_an_image() -> None:
-    """4,096 images of 4,992 x 128 channels take 6 ms of an H200, and not the two of a turned one."""
+    """4,096 images of 4,992 x 128 channels take 6 ms of an H200, not the two of a turned one."""
     grad, x, weight = (
         dense(*s, dtype="float32") for s in ((4096, 128, 16), (4096, 4992, 16), (128, 4992, 1))
     )
