@@ -357,3 +357,11 @@ def test_workers_that_persist_serve_every_epoch(iterable):
     from gpuscope.program.capture import capture
 
     assert [op.name for op in capture(build).ops].count("aten::mul") == 2
+
+
+def test_bits_cut_out_of_drawn_numbers_are_no_range() -> None:
+    def build():
+        packed = torch.randint(0, 256, (64,), dtype=torch.uint8, device="cuda")
+        return lambda: torch.stack([packed >> 4, packed & 15], -1)
+
+    assert "aten::bitwise_and" in [op.name for op in gs.capture(build).ops]

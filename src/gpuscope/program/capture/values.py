@@ -256,10 +256,10 @@ _AND = {"aten::bitwise_and", "aten::logical_and", "aten::bitwise_and_", "aten::l
 def _cut(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
     """Which part of an even range a comparison, or two together, let through."""
     first = inputs[0] if inputs else None
-    if name in _AND and len(inputs) > 1:
+    if name in _AND:
         parts = [k.part for k in inputs if k is not None and k.part is not None]
-        if len(parts) < len(inputs):
-            return None
+        if len(parts) < 2 or len(parts) < len(inputs):
+            return None  # also bits cut out by a number
         low = max(p[0] for p in parts)
         return Known(part=(low, max(low, min(p[1] for p in parts))))
     if first is None or first.below is None or len(args) < 2 or not _is_int(args[1]):
