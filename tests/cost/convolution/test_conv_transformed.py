@@ -86,6 +86,9 @@ def test_points_and_pieces() -> None:
     waves = fourier(op, conv_shape(op, *op.inputs[1:], op.inputs[0]), op.inputs[1], True)
     assert waves is not None
     assert (waves.side, waves.points) == (64, 64 * 33)  # 31 and the padding exceed 32
+    # ResNet-34's first stage runs on tensor cores (`zoo/resnet34-train.csv.gz`).
+    op = gradient((128, 64, 64, 56))
+    assert fourier(op, conv_shape(op, *op.inputs[1:], op.inputs[0]), op.inputs[1], True) is None
 
 
 def test_whom_it_does_not_suit() -> None:

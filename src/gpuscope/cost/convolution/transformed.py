@@ -35,6 +35,9 @@ _SIDES = (16, 32, 64)
 """Of the pieces that Fourier transforms are there for."""
 
 _MANY_IMAGES, _MANY_IMAGES_FLOAT, _SMALLEST = 128, 96, 8
+_WIDEST = 40
+"""Side of an image with its padding, at most: of 33 it is transformed, of 58 not (ResNet-34's)."""
+
 _FOURIER_IN, _FOURIER_OUT = range(16, 129), range(12, 65)
 """Channels of the convolutions that are transformed so."""
 
@@ -107,7 +110,7 @@ def fourier(op: Op, shape: ConvShape, data: TensorSpec, tf32: bool) -> Transform
     pads = op.args.get("padding")
     pad = max((p for p in pads if isinstance(p, int)), default=0) if isinstance(pads, tuple) else 0
     reach = max(data.shape[2:]) + 2 * pad
-    side = next((n for n in _SIDES if n >= reach), None)
+    side = next((n for n in _SIDES if n >= reach), None) if reach <= _WIDEST else None
     return None if side is None else Transform(side * (side // 2 + 1), 2, shape.images, side)
 
 
