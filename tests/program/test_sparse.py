@@ -223,3 +223,14 @@ def test_a_matrix_of_before_goes_to_the_device(compressed: bool) -> None:
     (op,) = [op for op in of(build).ops if not op.view]
     assert op.name == "aten::mm.sparse"
     assert [spec.shape for spec in op.inputs] == [(2, 8), (8,), (8, 4)]
+
+
+def test_a_compressed_matrix_is_told_from_one_of_places() -> None:
+    def build():
+        places = torch.sparse_coo_tensor(PLACES, torch.ones(4), (5, 5)).to("cuda").coalesce()
+        rows, x = places.to_sparse_csr(), torch.randn(5, 3, device="cuda")
+        return lambda: (places @ x, rows @ x)
+
+    plain, compressed = (op for op in of(build).ops if op.name == "aten::mm.sparse")
+    assert "compressed" not in plain.args
+    assert compressed.args["compressed"] is True

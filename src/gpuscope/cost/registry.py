@@ -103,6 +103,7 @@ MODELS = Registry[KernelModel](
         "indexing.index_sums": (),
         "matmul.added_matrix": (),
         "matmul.factorization": _FACTORIZATIONS,
+        "matmul.sparse": ("aten::mm.sparse", "aten::_sparse_addmm", "aten::addmm.sparse"),
         "matmul.triangular": ("aten::linalg_solve_triangular", "aten::triangular_solve"),
         "norm.batch": _BATCH_NORMS,
         "norm.channel": (),

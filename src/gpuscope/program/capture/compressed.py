@@ -11,6 +11,7 @@ import torch
 
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError, RefusedError
+from gpuscope.program.capture.conversions import COMPRESSED
 
 
 def csr(
@@ -30,9 +31,14 @@ def csc(
 def converted(recorder: Any, self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     """`x.to_sparse_csr()` and `x.to_sparse_csc()`, of a dense or a sparse tensor."""
     if self.layout is torch.sparse_coo:
-        return self.coalesce()
+        return _marked(self.coalesce().detach())
     _told(recorder)
-    return self.to_sparse()
+    return _marked(self.to_sparse())
+
+
+def _marked(tensor: torch.Tensor) -> torch.Tensor:
+    setattr(tensor, COMPRESSED, True)
+    return tensor
 
 
 def crow_indices(recorder: Any, self: torch.Tensor) -> torch.Tensor:
@@ -79,7 +85,7 @@ def _made(
     places = [torch.zeros_like(plain), plain]
     more.pop("check_invariants", None)
     indices = torch.stack(places[::-1] if columns else places)
-    return torch.sparse_coo_tensor(indices, values, size, is_coalesced=True, **more)
+    return _marked(torch.sparse_coo_tensor(indices, values, size, is_coalesced=True, **more))
 
 
 def _told(recorder: Any) -> None:

@@ -147,6 +147,10 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return _ORIGINAL_TO(self, device=with_index(device), non_blocking=non_blocking, **extra)
 
 
+COMPRESSED = "_gpuscope_compressed"
+"""Attribute of a sparse tensor of places that stands for a compressed one: see `compressed`."""
+
+
 def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The strided tensors that a tensor is made of: itself, or where its values are, and these."""
     if tensor.layout is torch.sparse_coo:

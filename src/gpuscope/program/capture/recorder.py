@@ -39,7 +39,7 @@ from gpuscope.program.capture.calls import (
     sync_of,
     wants_grad,
 )
-from gpuscope.program.capture.conversions import Departures, sparse_parts
+from gpuscope.program.capture.conversions import COMPRESSED, Departures, sparse_parts
 from gpuscope.program.capture.distributed import collectives, fully_sharded
 from gpuscope.program.capture.fakes import (
     PRIM_DEVICE,
@@ -522,6 +522,9 @@ class Recorder(StepWriter, TorchDispatchMode):
         self._learn(facts, args, inputs, outputs)
         if facts.name == "aten::empty" and not outputs[0].numel:
             return
+        arguments = plain_arguments(facts, args, kwargs) if self.recording else {}
+        if sparse and any(hasattr(t, COMPRESSED) for t in tensors):
+            arguments["compressed"] = True
         view = facts.viewing or (
             not facts.writes and bool(outputs) and all(s.storage in in_storages for s in outputs)
         )
@@ -530,7 +533,7 @@ class Recorder(StepWriter, TorchDispatchMode):
             facts.overload,
             tuple(inputs),
             tuple(outputs),
-            plain_arguments(facts, args, kwargs) if self.recording else {},
+            arguments,
             module=module,
             phase=phase,
             recomputed=recomputed,
