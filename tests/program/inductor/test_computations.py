@@ -47,3 +47,11 @@ def test_equal_expressions_of_one_element_are_computed_once() -> None:
     s.keep(s.call("add", s.call("mul", e, x), s.call("sub", e, x)))
     (kernel,) = kernels(fuse(s.program()))
     assert dict(kernel.args["computed"]) == {"add": 1, "exp": 1, "mul": 1, "sub": 1}
+
+
+def test_a_division_by_a_number_is_a_multiplication() -> None:
+    s = Steps()
+    x, y = s.tensor(4096, 4096), s.tensor(4096, 4096)
+    s.keep(s.call("div", s.call("div", x, args={"other": 8.0}), y))
+    (kernel,) = kernels(fuse(s.program()))
+    assert dict(kernel.args["computed"]) == {"div": 1, "mul": 1}

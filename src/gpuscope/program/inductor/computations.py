@@ -64,9 +64,12 @@ def _written_in(value: Value, members: set[Node]) -> Iterator[Op]:
 def _elements_name(op: Op) -> str:
     """What a loop over elements computes of an operator: "_softmax.elements" of its rows' numbers.
 
-    "powf" where an exponent is no number, so that a library function computes it.
+    "powf" where an exponent is no number, so that a library function computes it; "mul" of a
+    division by a number (`div_prim`, torch/_inductor/lowering.py).
     """
     name = base_name(op)
+    if name == "div" and len(op.inputs) == 1:
+        return "mul"
     if name in COMPOSITE:
         return f"{name}.elements"
     return "powf" if name == "pow" and op.overload != "Tensor_Scalar" else name
