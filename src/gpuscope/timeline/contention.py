@@ -153,15 +153,26 @@ def rates(start_s: Floats, end_s: Floats, factor: Floats) -> Rates:
     """The rates beside intervals of which each has its factor; where several are, the largest."""
     keep = (end_s > start_s) & (factor > 1)
     start_s, end_s, factor = start_s[keep], end_s[keep], factor[keep]
-    times = np.unique(np.concatenate((start_s, end_s)))
+    times = _distinct(np.concatenate((start_s, end_s)))
     found = np.ones(len(times))
-    for value in np.unique(factor).tolist():  # ascending: larger ones are laid over smaller
+    for value in _distinct(factor).tolist():  # ascending: larger ones are laid over smaller
         own = factor == value
         depth = np.zeros(len(times) + 1)
         np.add.at(depth, np.searchsorted(times, start_s[own]), 1)
         np.add.at(depth, np.searchsorted(times, end_s[own]), -1)
         found[np.cumsum(depth[:-1]) > 0] = value
     return Rates(times, found)
+
+
+_FEW = 64
+"""Numbers that Python sorts more quickly than NumPy."""
+
+
+def _distinct(numbers: Floats) -> Floats:
+    """The distinct ones, ascending: a long job asks hundreds of thousands of times about a few."""
+    if len(numbers) > _FEW:
+        return np.unique(numbers)
+    return np.array(sorted(set(numbers.tolist())), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +275,10 @@ def contended_s(schedule: Schedule, walk: Walk, used_s: Floats, overlap: Overlap
         if beside is not None:
             out[rows] = beside.stretched_s(tasks.begin_s[rows], schedule.duration_s[rows])
     for row, others in tasks.collectives_side_by_side():
-        shared = rates(*tasks.sharing(row, others, overlap))
-        own = slice(row, row + 1)
+        start_s, end_s, factor = tasks.sharing(row, others, overlap)
+        if not (factor > 1).any():
+            continue
+        shared, own = rates(start_s, end_s, factor), slice(row, row + 1)
         longest = shared.stretched_s(tasks.begin_s[own], schedule.duration_s[own])
         out[own] = np.maximum(out[own], longest)
     return out
@@ -337,7 +350,7 @@ class _Tasks:
     ) -> tuple[Floats, Floats, Floats]:
         """Intervals with the collectives that share the link in them, and this one's factor."""
         own = self.schedule.kernels[int(self.schedule.kernel[row])]
-        edges = np.unique(np.concatenate([self.begin_s[others], self.end_s[others]]))
+        edges = _distinct(np.concatenate([self.begin_s[others], self.end_s[others]]))
         start, end = edges[:-1], edges[1:]
         factors = np.ones(len(start))
         for number, (low, high) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
