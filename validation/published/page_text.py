@@ -138,7 +138,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "which says that the host set the pace, and Megatron's host was not measured; experts are one kernel here, and one product each "
         "in Transformer Engine of that time. Where a row does not state microbatch "
         "or interleaving, one sequence and none are taken.",
-        'fms-fsdp: 11 % (A100) and 27 % (H100) too fast. Its "selective" recomputation is of whole blocks, one in so many '
+        'fms-fsdp: 10 % (A100) and 24 % (H100) too fast. Its "selective" recomputation is of whole blocks, one in so many '
         "(docs/configurations.md), and how many is not stated; the cheapest kind is predicted, operator by operator. All blocks "
         "again would add up to a third. Its H100s reached 39 % of their peak where its A100s reached 54 %.",
         "Llama 3.1-8B with context parallelism (torchtitan): 32 % and 35 % too fast at 131,072 and 262,144 tokens, 7 % at 65,536. "
@@ -146,13 +146,13 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "fell below 300 TFLOP/s. Not settled.",
         "Long sequences (NeMo): the source prints FLOPs alone. NeMo's formula counts attention whole (12 s^2 h a layer, "
         "nemo/utils/flops_formulas.py); the causal half had been taken, which made the same runs 12 to 60 % too slow. Counted as NeMo "
-        "does they come out 4 to 20 % too fast: the ring of NeMo 24.03 did not hide all of its exchanges.",
+        "does they come out 2 % too slow to 19 % too fast: the ring of NeMo 24.03 did not hide all of its exchanges.",
         "B200 (SimuMax's machine): 8 % too fast in the middle, 11 % before cuDNN's attention was fitted. Its own table of single products "
         "(configs/system/b200_bf16_ceperm.json) has 1,085 TFLOP/s in the middle for those above 0.3 ms, in loops of 100 calls under "
         "the power limit; 1,390 are predicted for such a loop. NVIDIA's own steps on GB200 need more than the table would leave "
         "them, so two machines of one name differ: no constant was taken from either's steps, nor from the table. Of DeepSeek-V3 cut "
         "to four layers three have experts, as the source's scripts set it; with the whole model's three leading blocks without any "
-        "it came out 31 % too fast. Its three runs with context parallelism are 16 to 19 % too fast since they are predicted as its "
+        "it came out 31 % too fast. Its three runs with context parallelism are 14 to 19 % too fast since they are predicted as its "
         "scripts set them, over heads (10 to 12 % as a ring): one more thing that machine did slower.",
         "Blackwell's power: the energy of a FLOP was carried from the H200 as a share of the board's power, as if a GB300's cost "
         "1.4 times a B200's. B200, GB200, B300 and GB300 have the same pair of dies: a FLOP costs the same joules on each now, the "
@@ -160,13 +160,13 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "clock. Dense models on GB300 had been 7 to 22 % too slow for it.",
         "From NeMo 26.06 on the recipes make an expert's activation and its cast inside of the product before it "
         "(cutedsl_fused_grouped_mlp), which is taken out of the step now, and Qwen3's exchange beside other work, which had been "
-        "overlooked: Qwen3-235B on GB200 had been 36 % too slow, and is 12 %. DeepSeek-V3 on GB300 still comes out 10 % too slow from "
+        "overlooked: Qwen3-235B on GB200 had been 36 % too slow, and is 14 %. DeepSeek-V3 on GB300 still comes out 10 % too slow from "
         "then on: attention in float8 and graphs of a whole iteration are in its recipe and not predicted.",
         "Sums of gradients inside of a product: Megatron's products for weights read and write the sum, in float32 or, where a "
         "recipe says so, bfloat16. Only a result by itself had been counted. SimuMax's table, which nothing was fitted to, shows "
         "it: single products that add were 3 % quicker here than the others against it, those of experts with few tokens took half "
         "of what they take; both are as the others now.",
-        "ZeRO-3 of 2021: 53 % and 36 % too fast. One of its rows was misread as GPT-3's size; sizes without a name are now known by their "
+        "ZeRO-3 of 2021: 51 % and 35 % too fast. One of its rows was misread as GPT-3's size; sizes without a name are now known by their "
         "number of parameters. What DeepSpeed did around its gathers is not stated.",
         "Intervals: kernels; what the row does not state; how far a run moves from one release to the next, which published "
         "repeats of the same run tell (`validation/published/repeats.py`: 4 % for dense models, 13 % with experts, 80 %, in "
@@ -196,12 +196,12 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "what its recipe prints (sequences of 32,768, blocks of 1,024, the output layer in 16 pieces). GPT-OSS 120B had come out 20 to 50 % too "
         "fast, and not for its windows: Megatron-Core clamps an expert's gate and value and puts them together again in steps of their own, adds the last "
         "bias in float32 steps (`_apply_bias`, megatron/core/transformer/moe/experts.py), and turns queries and keys step by step, since YaRN scales them. "
-        "With these in the program its rows in bf16 are 11 % too fast to 6 % too slow, those in MXFP8 5 % too fast. Not in it are attention's sinks and what GB200's recipe computes again "
+        "With these in the program its rows in bf16 are 11 % too fast to 5 % too slow, those in MXFP8 5 to 6 % too fast. Not in it are attention's sinks and what GB200's recipe computes again "
         "(norms, the activation of experts). One plan on one machine went from 28,947 to 18,304 and back to 28,672 "
         "tokens/s a GPU in its last three releases.",
         "NeMo 25.09 prints no precision: its footnote and the layouts of its recipes say float8. Dense models came out 9 % too fast to 13 % too slow, mixtures of "
         "experts 27 % too fast to 32 % too slow; Qwen3 on GB200 and B200, whose recipes replay CUDA graphs, had been 49 and 103 % too slow without.",
-        "State-space mixers: Nemotron 3 Nano came out 19 to 26 % too fast at first sight, 15 to 22 % since mamba_ssm's kernels were recorded on an H200: "
+        "State-space mixers: Nemotron 3 Nano came out 19 to 26 % too fast at first sight, 17 to 23 % since mamba_ssm's kernels were recorded on an H200: "
         "they take 1.3 times (forward) and 1.6 times (backward) as long as with each tensor moved once (`src/gpuscope/cost/recurrent/state_space.py`). On Blackwell nobody "
         "measured them. Experts of 1,856 features in one product each, its router's steps in float32 and its second choice of experts for the balancing loss are not in the program.",
         "NVFP4 (Llama 3 70B on GB200) came out 4 % too fast to 5 % too slow at first sight. Its casts read a tensor three times (Transformer Engine's quantizer); what its products reach is carried from "
@@ -243,24 +243,24 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "偏快 20 至 65 %：在 B300 上，Qwen3-235B 的一层在两个序列时与一个序列时用时相近，说明节奏由主机决定，而 Megatron 的主机开销没有测量；"
         "这里所有专家是一个内核，当时的 Transformer Engine 则每个专家一次矩阵乘。"
         "没有说明微批次或交错的，按一个序列、不交错计算。",
-        "fms-fsdp：A100 上偏快 11 %，H100 上偏快 27 %。它的“选择性”重算是每隔若干块整块重算（docs/configurations.md），间隔没有说明；"
+        "fms-fsdp：A100 上偏快 10 %，H100 上偏快 24 %。它的“选择性”重算是每隔若干块整块重算（docs/configurations.md），间隔没有说明；"
         "这里按最省的逐算子方式预测。若全部块都重算，最多增加三分之一。它的 H100 达到峰值的 39 %，A100 为 54 %。",
         "带上下文并行的 Llama 3.1-8B（torchtitan）：131,072 与 262,144 个 token 时偏快 32 % 与 35 %，65,536 时为 7 %。这样的一步几乎全是注意力；"
         "当时版本的环形步骤重叠不如预测，或内核低于 300 TFLOP/s。尚无定论。",
         "长序列（NeMo）：来源只公布 FLOPs。NeMo 的公式把注意力全部计入（每层 12 s^2 h，nemo/utils/flops_formulas.py）；此前按因果的一半换算，"
-        "使同样的运行显得预测偏慢 12 至 60 %。按 NeMo 的计法，预测偏快 4 至 20 %：NeMo 24.03 的环形交换没有全部被隐藏。",
+        "使同样的运行显得预测偏慢 12 至 60 %。按 NeMo 的计法，预测偏慢 2 % 至偏快 19 %：NeMo 24.03 的环形交换没有全部被隐藏。",
         "B200（SimuMax 的机器）：中位偏快 8 %，拟合 cuDNN 注意力之前为 11 %。其自己的单个矩阵乘表（configs/system/b200_bf16_ceperm.json）中，0.3 ms 以上的中位为 1,085 TFLOP/s，"
         "是功率限制下连续 100 次调用的结果；这里对这样的循环预测为 1,390。NVIDIA 自己在 GB200 上的训练步所需的速度高于该表所能给出的，"
         "可见同名的两台机器不同：没有从任何一方的训练步取常数，也没有从该表取。截为四层的 DeepSeek-V3 有三层带专家（来源的脚本如此设置）；"
-        "此前按整个模型的前四层计算，偏快 31 %。其三条上下文并行的结果按脚本在注意力头之间切分预测，快 16 至 19 %（按环形为 10 至 12 %）。",
+        "此前按整个模型的前四层计算，偏快 31 %。其三条上下文并行的结果按脚本在注意力头之间切分预测，快 14 至 19 %（按环形为 10 至 12 %）。",
         "Blackwell 的功率：每次运算的能量此前按板卡功率的份额从 H200 推来，似乎 GB300 每次运算要费 B200 的 1.4 倍。B200、GB200、B300 与 GB300 "
         "是同一对裸片：现在每次运算能量相同，为 H200 的 1/1.32（B200 实测能效，arXiv:2512.02189v2），功率更高的板卡保持更高的频率。"
         "GB300 上的稠密模型此前因此偏慢 7 至 22 %。",
-        "从 NeMo 26.06 起，配方把专家的激活及其转换并入前一个矩阵乘（cutedsl_fused_grouped_mlp），现在不再单独计时；Qwen3 的交换与其他工作重叠，此前被忽略：GB200 上的 Qwen3-235B 曾偏慢 36 %，现为 12 %。此后 GB300 上的 DeepSeek-V3 "
+        "从 NeMo 26.06 起，配方把专家的激活及其转换并入前一个矩阵乘（cutedsl_fused_grouped_mlp），现在不再单独计时；Qwen3 的交换与其他工作重叠，此前被忽略：GB200 上的 Qwen3-235B 曾偏慢 36 %，现为 14 %。此后 GB300 上的 DeepSeek-V3 "
         "仍偏慢 10 %：其配方中的 float8 注意力与整步 CUDA graph 没有预测。",
         "在矩阵乘之内累加梯度：Megatron 求权重梯度的矩阵乘会读写累加值，为 float32，配方写明时为 bfloat16。此前只计入结果本身。"
         "没有用于拟合的 SimuMax 表可以证明：与它相比，累加的单个矩阵乘在这里比其他的快 3 %，token 很少的专家只有实际的一半；现在两者与其他一致。",
-        "2021 年的 ZeRO-3：偏快 53 % 与 36 %。其中一条曾被误读为 GPT-3 的尺寸；没有名字的尺寸现在按参数量识别。DeepSpeed 在收集前后做了什么没有说明。",
+        "2021 年的 ZeRO-3：偏快 51 % 与 35 %。其中一条曾被误读为 GPT-3 的尺寸；没有名字的尺寸现在按参数量识别。DeepSpeed 在收集前后做了什么没有说明。",
         "区间：内核；没有说明之处；同一任务在版本之间的变化，由已公布的重复测量给出（`validation/published/repeats.py`：稠密模型 4 %，混合专家 13 %，"
         "80 %，对数）；以及由其他来源给出的系数（见上）。只有最后一项看误差，且从不看本来源的误差。",
         "TPU：矩阵乘把部分和的块放在 128 MiB 的片上存储中（此前按 32 MiB 缓存计算，大多受内存限制），并达到 "
@@ -278,10 +278,10 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "一半；其两次测量相差 17 %，两者都参与拟合）、L4（72 W，约四分之一：此前预测偏快 25 至 40 %）、V100 与 PCIe 版 A100 上 float32 矩阵乘能达到的速率，由其单算子实测拟合。",
         "滑动窗口：TPU 上的 Gemma 3 12B（六块中五块只看 1,024 个 token）按其配方（序列 32,768、分块 1,024、输出层分 16 块）初次预测即快 1 % 与 7 %。GPT-OSS 120B 曾快 20 至 50 %，"
         "原因不在窗口：Megatron-Core 对专家的门控与数值分步截断再拼接，最后的偏置以单独的 float32 步骤相加（megatron/core/transformer/moe/experts.py 的 `_apply_bias`），"
-        "且因 YaRN 缩放，查询与键的旋转逐步计算。计入后 bf16 的各行为快 11 % 至慢 6 %，MXFP8 的快 5 %。注意力汇点（sink）与 GB200 配方重算的部分（归一化、专家激活）仍不在程序中。"
+        "且因 YaRN 缩放，查询与键的旋转逐步计算。计入后 bf16 的各行为快 11 % 至慢 5 %，MXFP8 的快 5 至 6 %。注意力汇点（sink）与 GB200 配方重算的部分（归一化、专家激活）仍不在程序中。"
         "同一方案在同一机器的最近三个版本中，每 GPU 每秒 token 数由 28,947 变为 18,304，又回到 28,672。",
         "NeMo 25.09 没有写明精度：其脚注与配方中的布局说明是 float8。稠密模型快 9 % 至慢 13 %，混合专家模型快 27 % 至慢 32 %；GB200 与 B200 上的 Qwen3，其配方重放 CUDA graph，不计入时慢 49 与 103 %。",
-        "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，mamba_ssm 的内核在 H200 上记录之后为 15 至 22 %：它们所用时间是每个张量搬运一次的 1.3 倍（前向）与 1.6 倍（反向）（`src/gpuscope/cost/recurrent/state_space.py`）。"
+        "状态空间层：Nemotron 3 Nano 初次预测即快 19 至 26 %，mamba_ssm 的内核在 H200 上记录之后为 17 至 23 %：它们所用时间是每个张量搬运一次的 1.3 倍（前向）与 1.6 倍（反向）（`src/gpuscope/cost/recurrent/state_space.py`）。"
         "Blackwell 上没有人测过。每个宽 1,856 的专家各为一次矩阵乘、路由的 float32 步骤、为均衡损失再选一次专家均不在程序中。",
         "NVFP4（GB200 上的 Llama 3 70B）初次预测即为快 4 % 至慢 5 %。其转换要读三遍张量（Transformer Engine 的量化器）；其矩阵乘能达到的速率沿用其他数据类型的，为峰值的 85 %。",
         "Blackwell 的注意力：cuDNN 在其上能达到的速率，由 NVIDIA 自己公布的单内核时间拟合（cudnn-frontend 2026 年 5 月的测试，GB200 与 GB300 上 Llama 3.1 与 DeepSeek-V3 的形状）。"

@@ -4,9 +4,9 @@ Writes `validation/results/published.json`: for each row what was measured, what
 its 80 % interval (of kernels, and with what the row does not state), or why it is not. Rows that
 ask for the same work on the same machine are predicted once. With parts of ids only those rows are
 predicted anew; the others are kept, and with `--kept` all are. Each has the digest of the
-models that made it (`state`), of what was asked of them (`asked`) and when they did (`on`): the page
-marks rows of an earlier state. Every fifth result is written, so that `--old` goes on where a run
-stopped, and predicts no more than what other models, or another profile of a software, made.
+models that made it (`state`), of what was asked of them (`asked`) and when they did (`on`): the
+page marks rows of an earlier state. Every fifth result is written, so that `--old` goes on where a
+run stopped, and predicts no more than what other models, or another profile of a software, made.
 """
 
 from __future__ import annotations

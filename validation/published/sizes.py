@@ -59,8 +59,8 @@ _MAXTEXT = TransformerSize(
     activation="relu",
     tied=True,
 )
-"""MaxText/configs/base.yml of December 2023 (commit 76bd53b0f), when the tables of v4, v5e and v5p were
-written; they have not changed since."""
+"""MaxText/configs/base.yml of December 2023 (commit 76bd53b0f), when the tables of v4, v5e and v5p
+were written; they have not changed since."""
 
 _MAXTEXT_NAMED = {
     "MaxText 22B model": replace(
