@@ -60,7 +60,9 @@ def test_a_replay_is_the_captured_work_in_one_launch() -> None:
     assert all(lives[number].died is not None for number in results[:-1])
     assert lives[results[-1]].born == -1
     replayed, issued = gs.predict(graphed, on="h200"), gs.predict(plain, on="h200")
-    assert replayed.peak_memory_bytes == pytest.approx(issued.peak_memory_bytes, rel=0.05)
+    # cuBLAS has a workspace of 32 MiB for a stream that captures, beside the other one's.
+    peak = issued.peak_memory_bytes + (32 << 20)
+    assert replayed.peak_memory_bytes == pytest.approx(peak, rel=0.05)
     assert int((replayed.timeline.events.kind == 0).sum()) == LAYERS + 3
     assert replayed.step_time_s < issued.step_time_s / 3
 

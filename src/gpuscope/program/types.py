@@ -413,7 +413,7 @@ class Program:
     def replays(self, op: Op) -> bool:
         """Whether a graph that holds PyTorch's own kernels brings an operator to the device."""
         whole = self.compiled == "cudagraphs" and op.phase in ("forward", "backward")
-        return op.graph > 0 or whole
+        return self.engine != XLA and (op.graph > 0 or whole)
 
     def __repr__(self) -> str:
         ops, held = counted(len(self.ops), "operator"), counted(self.parameters, "parameter")

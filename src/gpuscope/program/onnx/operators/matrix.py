@@ -154,9 +154,13 @@ def transposed(call: Call) -> Any:
 
 @onnx_operator("gpuscope::Attention")
 def found_attention(call: Call) -> Any:
-    """Queries and values of heads [B, H, S, D], keys turned [B, H, D, S]."""
+    """Queries and values of heads [B, H, S, D], keys turned [B, H, D, S].
+
+    Fused kernels want each head's values side by side: turned keys are laid out so.
+    """
     q, k, v = (call.tensor(i) for i in range(3))
-    return functional.scaled_dot_product_attention(q, k.transpose(-1, -2), v, call.optional(3))
+    keys = k.transpose(-1, -2).contiguous()
+    return functional.scaled_dot_product_attention(q, keys, v, call.optional(3))
 
 
 @onnx_operator("Attention")
