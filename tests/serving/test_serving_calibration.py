@@ -66,7 +66,9 @@ def test_a_wrong_profile_is_set_right_by_one_half_and_judged_by_the_other() -> N
     assert _error(again, held) < 0.1
     right = calibrate(deployed(), half("fit")).tuning  # the same constants, wherever it starts
     for name, factor in WRONG.items():
-        assert fit.factors[name].value * factor == pytest.approx(right.factors[name].value, rel=0.15)
+        assert fit.factors[name].value * factor == pytest.approx(
+            right.factors[name].value, rel=0.15
+        )
 
 
 @pytest.mark.parametrize("name", ["dec.c16", "pre.i2048", "chat.cap", "chat.r30"])
