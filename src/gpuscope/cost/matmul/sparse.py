@@ -26,7 +26,8 @@ def sparse_product(work: Work) -> tuple[Kernel, ...]:
     compressed = bool(work.op.args.get("compressed"))
     get = work.constants.value
     gathered = float(values.numel) * out.shape[-1] * out.itemsize
-    rate = get("sparse.compressed_bytes_per_s" if compressed else "sparse.places_bytes_per_s")
+    share = get("sparse.compressed_of_bandwidth" if compressed else "sparse.places_of_bandwidth")
+    rate = share * work.device.memory_bandwidth_bytes_per_s
     main = lasting(work, "csrmm", get("sparse.least_s") + gathered / rate, out.shape[0], 256)
     small = lasting(work, "csr_partition", get("sparse.prepared_s"), 1, 256)
     scaled = _moved(work, "matrix_scalar_multiply", float(out.nbytes))
