@@ -252,11 +252,8 @@ def _direction(name: str) -> str:
 
 
 def _scaled(kernel: Kernel, share: float) -> Kernel:
-    return replace(
-        kernel,
-        duration_s=kernel.duration_s * share,
-        low_s=kernel.low_s * share,
-        high_s=kernel.high_s * share,
+    return kernel.lasting(
+        kernel.duration_s * share,
         flops=kernel.flops * share,
         read_bytes=kernel.read_bytes * share,
         written_bytes=kernel.written_bytes * share,

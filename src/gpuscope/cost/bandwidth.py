@@ -224,6 +224,18 @@ def kernel(work: Work, launch: Launch) -> Kernel:
     )
 
 
+def timed(
+    work: Work, name: str, kind: Kind, seconds: float, grid: int, block: int, family: str = ""
+) -> Kernel:
+    """A launch that takes so many seconds whatever it moves, or the least that any takes."""
+    floor_s = max(seconds - machine(work).floor_s, 0.0)
+    dtype = work.outputs[0].dtype
+    return kernel(
+        work,
+        Launch(name, kind, grid=grid, block=block, floor_s=floor_s, dtype=dtype, family=family),
+    )
+
+
 def _resident(m: Machine, block: int) -> int:
     """Blocks of `block` threads that fit on one multiprocessor."""
     if not m.threads_per_unit:

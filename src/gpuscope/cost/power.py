@@ -487,12 +487,9 @@ def _stretched(kernel: Kernel, stretch: float) -> Kernel:
         return kernel
     more_s = kernel.duration_s * (stretch - 1.0)
     compute_s = max(kernel.compute_s, kernel.memory_s) + more_s
-    return replace(
-        kernel,
+    return kernel.lasting(
+        kernel.duration_s * stretch,
         limiter=larger_limiter(kernel.limiter, kernel.kind, compute_s, kernel.memory_s),
-        duration_s=kernel.duration_s * stretch,
-        low_s=kernel.low_s * stretch,
-        high_s=kernel.high_s * stretch,
         compute_s=compute_s,
         throttled_s=kernel.throttled_s + more_s,
     )

@@ -324,14 +324,7 @@ def _moved(work: Work, kernel: Kernel, factor: float) -> Kernel:
     seconds = kernel.duration_s * factor
     if factor < 1:
         seconds = max(seconds, min(kernel.duration_s, least_s(work, kernel)))
-    ratio = seconds / kernel.duration_s
-    return replace(
-        kernel,
-        duration_s=seconds,
-        low_s=kernel.low_s * ratio,
-        high_s=kernel.high_s * ratio,
-        origin="calibrated",
-    )
+    return kernel.lasting(seconds, origin="calibrated")
 
 
 def least_s(work: Work, kernel: Kernel) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from gpuscope.program.types import Op, Program
 
@@ -120,6 +120,17 @@ class Kernel:
     scope: Scope = "device"
     throttled_s: float = 0.0
     launches: int = 1
+
+    def lasting(self, duration_s: float, **changes: Any) -> Kernel:
+        """The kernel with a duration of its own, its interval as wide in proportion.
+
+        Args:
+            duration_s: what it takes.
+            changes: other fields, by name.
+        """
+        scale = duration_s / self.duration_s
+        low_s, high_s = self.low_s * scale, self.high_s * scale
+        return replace(self, duration_s=duration_s, low_s=low_s, high_s=high_s, **changes)
 
 
 MATRIX: frozenset[Kind] = frozenset({"matmul", "attention", "convolution", "recurrent"})

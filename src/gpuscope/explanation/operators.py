@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from gpuscope.api import resolve_calibration, resolve_target
 from gpuscope.cost.engine import cost_program
@@ -21,7 +20,7 @@ from gpuscope.document.quantities import Bytes, Hertz, Percent, Watts
 from gpuscope.document.text import Text, verbatim
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import Calibration, Device, calibration_for, rate_name
-from gpuscope.program.types import Op, Program, TensorSpec
+from gpuscope.program.types import Op, Program, TensorSpec, row_major
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +163,7 @@ def whole(name: str, value: object, least: int = 1) -> int:
 
 def dense(*shape: int, dtype: str, storage: int = -1) -> TensorSpec:
     """A row-major tensor on the device."""
-    stride = [prod(shape[at + 1 :]) for at in range(len(shape))]
-    return TensorSpec(shape, tuple(stride), dtype, storage=storage)
+    return TensorSpec(shape, row_major(shape), dtype, storage=storage)
 
 
 def turned(spec: TensorSpec) -> TensorSpec:

@@ -7,7 +7,7 @@ costed for any device. Everything is immutable, so that one capture serves many 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -94,6 +94,12 @@ RETURNED = "gpuscope::returned"
 
 TOGETHER = Text("tensors with one lifetime")
 """Label of storages of one category that come and go together, kept as one."""
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a tensor whose elements lie densely, the last dimension innermost."""
+    sizes = [max(size, 1) for size in shape]
+    return tuple(math.prod(sizes[at + 1 :]) for at in range(len(sizes)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,18 +17,13 @@ from collections.abc import Iterator
 from math import ceil
 
 from gpuscope.program.models.parallel.size import Experts, LinearAttention, TransformerSize
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.program.types import Op, TensorSpec, row_major
 from gpuscope.serving.quantization import Quantization
 
 
 def dense(*shape: int, dtype: str = "bfloat16", storage: int = -1) -> TensorSpec:
     """A row-major tensor on the device."""
-    steps: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        steps.insert(0, step)
-        step *= size
-    return TensorSpec(tuple(shape), tuple(steps), dtype, storage=storage)
+    return TensorSpec(shape, row_major(shape), dtype, storage=storage)
 
 
 class Block:

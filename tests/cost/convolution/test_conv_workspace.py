@@ -129,7 +129,8 @@ def test_few_channels_first_are_read_as_they_lie(sizes: dict[str, object], mib: 
 
 def test_volumes_with_a_filter_of_one_tap_are_copied() -> None:
     x, y = dense(2, 32, 96, 96, 96), dense(2, 4, 96, 96, 96)
-    op = Op(0, "aten::convolution_backward", "default", (y, x, dense(4, 32, 1, 1, 1)), (x,))
+    weight = dense(4, 32, 1, 1, 1)
+    op = Op(0, "aten::convolution_backward", "default", (y, x, weight), (x, weight))
     assert convolution_bytes(op, H200) / 2**20 == pytest.approx(135.6, rel=0.02)
 
 

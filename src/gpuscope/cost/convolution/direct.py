@@ -14,7 +14,7 @@ a step costs is, read off 39 recorded launches of an H200 (cuDNN 9.19; 16 to 3,0
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, gcd
 
 from gpuscope.cost.convolution.shape import ConvShape
@@ -141,13 +141,9 @@ def direct_gradient(
     read = float(first.nbytes + second.nbytes)
     kernel = stream(work, "conv_wgrad_direct", read, out.nbytes, first.dtype, out.numel)
     duration = floor_s + max(took, kernel.memory_s)
-    scale = duration / kernel.duration_s
     blocks = ceil(out.numel / _WEIGHTS)
-    return replace(
-        kernel,
-        duration_s=duration,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
+    return kernel.lasting(
+        duration,
         flops=shape.flops,
         compute_s=took,
         limiter="compute" if took > kernel.memory_s else "memory",

@@ -16,7 +16,7 @@ are):
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from gpuscope.cost.convolution.direct import SHARP, lines, meeting
@@ -141,13 +141,9 @@ def direct_result(
     read = float(first.nbytes + second.nbytes)
     kernel = stream(work, name, read, out.nbytes, first.dtype, out.numel)
     duration = floor_s + max(took, kernel.memory_s)
-    scale = duration / kernel.duration_s
     blocks = ceil(out.numel / _BLOCK)
-    return replace(
-        kernel,
-        duration_s=duration,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
+    return kernel.lasting(
+        duration,
         flops=shape.flops,
         compute_s=took,
         limiter="compute" if took > kernel.memory_s else "memory",

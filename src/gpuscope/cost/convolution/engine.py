@@ -10,7 +10,6 @@ that is summed over where few blocks run.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil, hypot
 
 from gpuscope.cost.convolution.shape import ConvShape
@@ -48,12 +47,8 @@ def engine_gradient(
     read = float(first.nbytes + second.nbytes)
     kernel = stream(work, "conv_dgrad_engine", read, 4.0 * added, first.dtype, out.numel)
     duration = get("convolution.engine.floor_s") + took
-    scale = duration / kernel.duration_s
-    main = replace(
-        kernel,
-        duration_s=duration,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
+    main = kernel.lasting(
+        duration,
         flops=shape.flops,
         least_bytes=read + out.nbytes,
         written_bytes=float(out.nbytes),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, gcd, log2
 
-from gpuscope.cost.convolution.shape import ConvShape, Pass, conv_shape
+from gpuscope.cost.convolution.shape import ConvShape, Pass, conv_shape, gradients_asked
 from gpuscope.cost.matmul.model import compute_dtype
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
@@ -80,7 +80,7 @@ def features(work: Work, kernels: Sequence[Kernel]) -> tuple[float, ...]:
     y, x, weight = op.inputs[:3] if backward else (op.outputs[0], *op.inputs[:2])
     shape = conv_shape(op, x, weight, y)
     transposed = bool(op.args.get("transposed"))
-    asked = _asked(work) if backward else (transposed, False, len(op.inputs) > 2)
+    asked = gradients_asked(op) if backward else (transposed, False, len(op.inputs) > 2)
     which: Pass = "data_gradient" if asked[0] != (backward and transposed) else "forward"
     if backward and asked[1] and not asked[0]:
         which = "weight_gradient"
@@ -114,14 +114,6 @@ def features(work: Work, kernels: Sequence[Kernel]) -> tuple[float, ...]:
         _log(weight.nbytes),
         *_times(kernels),
     )
-
-
-def _asked(work: Work) -> tuple[bool, bool, bool]:
-    """Which gradients: of the input, the filter, the bias."""
-    mask = work.op.args.get("output_mask")
-    if isinstance(mask, (tuple, list)) and len(mask) == 3:
-        return bool(mask[0]), bool(mask[1]), bool(mask[2])
-    return True, True, True
 
 
 def _of_product(shape: ConvShape, which: Pass) -> tuple[float, ...]:

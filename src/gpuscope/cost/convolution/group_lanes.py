@@ -10,7 +10,6 @@ tile. Some of them want the images of a group side by side: two copies by a tran
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
 
 from gpuscope.cost.convolution.shape import ConvShape, Pass
@@ -54,13 +53,9 @@ def lanes(
     read = float(first.nbytes + second.nbytes)
     kernel = stream(work, name, read, out.nbytes, first.dtype, out.numel)
     duration = max(took, kernel.duration_s)
-    scale = duration / kernel.duration_s
     rows, columns, _ = shape.product(which)
-    return replace(
-        kernel,
-        duration_s=duration,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
+    return kernel.lasting(
+        duration,
         flops=shape.flops,
         compute_s=took,
         limiter="compute",

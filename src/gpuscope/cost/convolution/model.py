@@ -36,7 +36,7 @@ from gpuscope.cost.convolution.product import (
     implicit_product,
     plain_product,
 )
-from gpuscope.cost.convolution.shape import ConvShape, Pass, conv_shape
+from gpuscope.cost.convolution.shape import ConvShape, Pass, conv_shape, gradients_asked
 from gpuscope.cost.convolution.transformed import fourier, transformed_gradient, winograd
 from gpuscope.cost.convolution.wgrad_tiles import adds_tiles, tiles_gradient
 from gpuscope.cost.matmul.gemm import plan, rate_and_unit
@@ -73,7 +73,7 @@ def convolution(work: Work) -> tuple[Kernel, ...]:
 def convolution_backward(work: Work) -> tuple[Kernel, ...]:
     """Gradients of the input, the weight and the bias: those that `output_mask` asks for."""
     grad, x, weight = work.op.inputs[:3]
-    wants_x, wants_weight, wants_bias = _mask(work)
+    wants_x, wants_weight, wants_bias = gradients_asked(work.op)
     shape = conv_shape(work.op, x, weight, grad)
     transposed = bool(work.op.args.get("transposed"))
     read = (0,) * (wants_x or wants_weight) + (1,) * wants_weight + (2,) * wants_x
@@ -91,14 +91,6 @@ def convolution_backward(work: Work) -> tuple[Kernel, ...]:
 
 def _operand(work: Work, position: int) -> Operand:
     return operand(work, work.op.inputs[position], position)
-
-
-def _mask(work: Work) -> tuple[bool, bool, bool]:
-    mask = work.op.args.get("output_mask")
-    if isinstance(mask, (tuple, list)) and len(mask) == 3:
-        return bool(mask[0]), bool(mask[1]), bool(mask[2])
-    count = len(work.op.outputs)
-    return count > 0, count > 1, count > 2
 
 
 def _pass(
@@ -294,7 +286,7 @@ def products(work: Work) -> tuple[tuple[ConvProduct, TensorSpec], ...]:
         grad, x, weight = op.inputs[:3]
         shape = conv_shape(op, x, weight, grad)
         data: Pass = "forward" if transposed else "data_gradient"
-        wants = _mask(work)
+        wants = gradients_asked(work.op)
         asked = [(data, 0, 2, x)] * wants[0] + [("weight_gradient", 0, 1, weight)] * wants[1]
     if shape.depthwise:
         return ()

@@ -18,6 +18,15 @@ from gpuscope.program.types import Op, TensorSpec
 Pass = Literal["forward", "data_gradient", "weight_gradient"]
 
 
+def gradients_asked(op: Op) -> tuple[bool, bool, bool]:
+    """Which gradients a backward pass is for: of the input, the filter, the bias."""
+    mask = op.args.get("output_mask")
+    if isinstance(mask, (tuple, list)) and len(mask) == 3:
+        return bool(mask[0]), bool(mask[1]), bool(mask[2])
+    count = len(op.outputs)
+    return count > 0, count > 1, count > 2
+
+
 @dataclass(frozen=True, slots=True)
 class ConvShape:
     """One convolution, seen from its forward pass.

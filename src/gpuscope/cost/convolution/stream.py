@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 
@@ -61,29 +59,4 @@ def paced(work: Work, kernel: Kernel, elements: float, key: str, base_s: float =
     a_clock = work.constants.value(f"convolution.{key}.elements_per_clock_per_unit")
     elements_s = elements / (a_clock * work.device.clock_hz * work.units)
     more_s = base_s + max(elements_s - kernel.memory_s, 0.0)
-    scale = 1.0 + more_s / kernel.duration_s
-    return replace(
-        kernel,
-        duration_s=kernel.duration_s * scale,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
-        compute_s=elements_s,
-    )
-
-
-def lasting(kernel: Kernel, duration_s: float, compute_s: float) -> Kernel:
-    """The kernel with a duration of its own, its interval as wide in proportion.
-
-    Args:
-        kernel: as its bytes pace it.
-        duration_s: what it takes.
-        compute_s: the part of it that is not memory's.
-    """
-    scale = duration_s / kernel.duration_s
-    return replace(
-        kernel,
-        duration_s=duration_s,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
-        compute_s=compute_s,
-    )
+    return kernel.lasting(kernel.duration_s + more_s, compute_s=elements_s)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from gpuscope.cost.convolution.shape import ConvShape
-from gpuscope.cost.convolution.stream import lasting, stream
+from gpuscope.cost.convolution.stream import stream
 from gpuscope.cost.matmul.gemm import Problem, machine_for, plan
 from gpuscope.cost.matmul.model import gemm_kernels
 from gpuscope.cost.registry import Work
@@ -212,4 +212,5 @@ def _flipped(work: Work, grad: TensorSpec, groups: int) -> Kernel:
     each_s = get("convolution.flip.block_s") * passes * slow / (_WARPS // warps * work.units)
     took = planes * max(each_s, get("convolution.flip.begin_s"))
     kernel = stream(work, "flip_filter", size, size, grad.dtype, int(size / _FLOAT))
-    return lasting(kernel, get("convolution.stream.floor_s") + max(took, kernel.memory_s), took)
+    duration_s = get("convolution.stream.floor_s") + max(took, kernel.memory_s)
+    return kernel.lasting(duration_s, compute_s=took)

@@ -22,7 +22,6 @@ taps have it at times, of up to 4 input channels mostly: for them no rule is kno
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil, sqrt
 
 from gpuscope.cost.convolution.shape import ConvShape
@@ -109,12 +108,8 @@ def tiles_gradient(
     blocks = across * down * deep
     read = float(first.nbytes + second.nbytes)
     kernel = stream(work, "conv_wgrad_tiles", read, out.nbytes, first.dtype, out.numel)
-    scale = duration / kernel.duration_s
-    main = replace(
-        kernel,
-        duration_s=duration,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
+    main = kernel.lasting(
+        duration,
         flops=shape.flops,
         compute_s=took,
         memory_s=min(kernel.memory_s, took),

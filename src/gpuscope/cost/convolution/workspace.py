@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import ceil, prod
 
-from gpuscope.cost.convolution.shape import ConvShape, conv_shape
+from gpuscope.cost.convolution.shape import ConvShape, conv_shape, gradients_asked
 from gpuscope.cost.convolution.transformed import fourier, winograd, workspace_bytes
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, TensorSpec
@@ -80,7 +80,7 @@ def _weights_bytes(
     op: Op, shape: ConvShape, x: TensorSpec, y: TensorSpec, tf32: bool
 ) -> int | None:
     """Where the weights' gradient, or the lack of it, tells what is borrowed; None elsewhere."""
-    wants = op.name in _BACKWARD and _wants_weights(op)
+    wants = op.name in _BACKWARD and gradients_asked(op)[1]
     if shape.taps == 1 and shape.strides == 1 and shape.groups == 1:
         wide = min(shape.channels_in, shape.channels_out) > 1 < shape.images
         turned = len(x.shape) > 4 and wide and shape.positions_in >= _TURNED_POSITIONS
@@ -106,8 +106,7 @@ def _strict_bytes(op: Op, shape: ConvShape, specs: tuple[TensorSpec, ...]) -> in
     Few channels forward, and weights' gradients, have kernels that read them as they lie.
     """
     few = op.name in _FORWARD and shape.channels_in <= _WHOLE_CHANNELS
-    mask = op.args.get("output_mask")
-    data = op.name in _FORWARD or not isinstance(mask, (list, tuple)) or bool(mask[0])
+    data = op.name in _FORWARD or gradients_asked(op)[0]
     turned = shape.channels_last and shape.groups == 1 and data and not few
     return sum(int(t.nbytes) for t in specs) if turned else 0
 
@@ -129,17 +128,12 @@ def partial_bytes(op: Op, shape: ConvShape) -> int:
     One product an image leaves it, and a kernel of its own adds them up: 16 images of 256 x 64
     channels borrowed just 1 MiB in float32 and in bfloat16, 4,096 of 4,992 x 128 10.5 GB.
     """
-    if op.name not in _BACKWARD or shape.channels_last or not _wants_weights(op):
+    if op.name not in _BACKWARD or shape.channels_last or not gradients_asked(op)[1]:
         return 0
     x, weight = op.inputs[1:3]
     if shape.positions_in * x.itemsize % _COPY_BYTES:
         return 0
     return 4 * shape.images * weight.numel
-
-
-def _wants_weights(op: Op) -> bool:
-    mask = op.args.get("output_mask")
-    return not isinstance(mask, (list, tuple)) or (len(mask) > 1 and bool(mask[1]))
 
 
 def _windowed(shape: ConvShape) -> bool:

@@ -81,13 +81,7 @@ def _copied(work: Work, part: TensorSpec, parts: Sequence[TensorSpec]) -> Kernel
     made = copy_kernel(work, part, part_of(work.outputs[0], part))
     run = _run_bytes(work, parts, True)
     more_s = _shared_sectors_s(work, (part,), run, sum(run))
-    longer = 1.0 + more_s / made.duration_s
-    return replace(
-        made,
-        duration_s=made.duration_s * longer,
-        low_s=made.low_s * longer,
-        high_s=made.high_s * longer,
-    )
+    return made.lasting(made.duration_s + more_s)
 
 
 def _is_first(spec: TensorSpec) -> bool:

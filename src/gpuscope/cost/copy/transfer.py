@@ -20,7 +20,7 @@ from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
 from gpuscope.hardware import Device
-from gpuscope.program.types import TensorSpec
+from gpuscope.program.types import TensorSpec, row_major
 
 _UNKNOWN_LINK = 16e9
 """Bytes/s one direction where the catalogue names no host link (PCIe 3.0 x16, the oldest here)."""
@@ -103,11 +103,7 @@ def _into_fresh_pages(copy: Kernel, size: float) -> Kernel:
 
 
 def _dense(spec: TensorSpec, dtype: str) -> TensorSpec:
-    steps, step = [], 1
-    for size in reversed(spec.shape):
-        steps.append(step)
-        step *= size
-    return TensorSpec(spec.shape, tuple(reversed(steps)), dtype)
+    return TensorSpec(spec.shape, row_major(spec.shape), dtype)
 
 
 def link_copy(work: Work, size: float, way: str, pinned: bool) -> Kernel:

@@ -29,6 +29,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from gpuscope.cost.convolution.shape import gradients_asked
 from gpuscope.cost.host.compiled import CompiledHost
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
@@ -250,8 +251,7 @@ class HostModel:
             seconds = self._base_s("aten::add_", 0) - self.launch_s + self.view_s[0]
             others -= 1
         elif op.name == "aten::convolution_backward":
-            mask = op.args.get("output_mask")
-            of_input, of_weight, of_bias = mask if isinstance(mask, tuple) else (True, True, False)
+            of_input, of_weight, of_bias = gradients_asked(op)
             if of_input and of_weight:
                 seconds += self._get(*_CONVOLUTION) - self.launch_s
                 others -= 1

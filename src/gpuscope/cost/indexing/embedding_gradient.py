@@ -10,7 +10,7 @@ quick where indices differ, a long chain where thousands of them fall on a few r
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine
 from gpuscope.cost.copy.model import copy_kernel, fill_kernel
@@ -18,7 +18,7 @@ from gpuscope.cost.indexing.sort import CUB_TILE_BYTES, key_sort
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.document.text import Text
-from gpuscope.program.types import TensorSpec
+from gpuscope.program.types import TensorSpec, row_major
 
 ROWS_A_PART = 10
 """Gradient rows that one block adds up (NROWS_PER_THREAD in EmbeddingBackwardKernel.cu)."""
@@ -83,8 +83,7 @@ def embedding_bag_backward(work: Work) -> tuple[Kernel, ...]:
 
 def _dense(spec: TensorSpec) -> TensorSpec:
     """The same, row by row."""
-    steps = tuple(prod(spec.shape[at + 1 :]) for at in range(len(spec.shape)))
-    return replace(spec, stride=steps)
+    return replace(spec, stride=row_major(spec.shape))
 
 
 def _largest(work: Work, grad: TensorSpec) -> Kernel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
 
 from gpuscope.cost.bandwidth import SECTOR_BYTES, is_hot, machine
@@ -119,12 +118,7 @@ def _in_turn(work: Work, made: Kernel, moved: TensorSpec) -> Kernel:
 
 def _lasting(made: Kernel, seconds: float) -> Kernel:
     """The same, at least so long."""
-    scale = seconds / made.duration_s
-    if scale <= 1.0:
-        return made
-    return replace(
-        made, duration_s=seconds, low_s=made.low_s * scale, high_s=made.high_s * scale, limiter="l2"
-    )
+    return made if seconds <= made.duration_s else made.lasting(seconds, limiter="l2")
 
 
 def _swapped_s(work: Work) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, log2, prod
 
-from gpuscope.cost.matmul.triangular import lasting
+from gpuscope.cost.bandwidth import timed
 from gpuscope.cost.registry import Work, kernel_model, model_for
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -209,7 +209,7 @@ def factorization(work: Work) -> tuple[Kernel, ...]:
     made: list[Kernel] = []
     for step in _WAYS[name](work, rows, columns, prod(matrix.shape[:-2])):
         grid = max(1, matrix.numel // 4096)
-        made += [lasting(work, step.name, step.seconds, grid, 256)] * step.times
+        made += [timed(work, step.name, "matmul", step.seconds, grid, 256)] * step.times
     return tuple(made)
 
 
@@ -228,7 +228,7 @@ def exponential(work: Work) -> tuple[Kernel, ...]:
     model = model_for(name)
     product = model(replace(work, op=op)) if model is not None and len(matrix.shape) < 4 else ()
     around = _few(_AROUND)
-    small = lasting(work, around.name, around.seconds, 1, 128)
+    small = timed(work, around.name, "matmul", around.seconds, 1, 128)
     return product * _PRODUCTS + (small,) * _AROUND
 
 

@@ -360,12 +360,8 @@ def _one_tile(work: Work, kernel: Kernel, depth: int, shape: tuple[int, ...]) ->
     seconds += ceil(depth / 128) * get("matmul.row_scaled.step_s")
     if seconds <= kernel.duration_s or work.device.vendor != "NVIDIA":
         return kernel
-    scale = seconds / kernel.duration_s
-    return replace(
-        kernel,
-        duration_s=seconds,
-        low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale,
+    return kernel.lasting(
+        seconds,
         tile=(128, 128, 128),
         grid=ceil(shape[-2] / 128) * ceil(shape[-1] / 128),
         limiter="latency",

@@ -90,12 +90,12 @@ def in_kernels(
     if found == "old":
         return _old(work, problem, planned[0])
     if found == "whole" and len(planned) == 2:
-        return (_lasting(planned[0], sum(kernel.duration_s for kernel in planned)),)
+        return (planned[0].lasting(sum(kernel.duration_s for kernel in planned)),)
     if found == "slices" and len(planned) == 1:
         (main,) = planned
         part = min(reduction_s(problem, machine, 2), main.duration_s / 2)
-        summed = _lasting(_beside(main), part)
-        return _lasting(main, main.duration_s - part), replace(summed, name="split_k_reduce")
+        summed = _beside(main).lasting(part, name="split_k_reduce")
+        return main.lasting(main.duration_s - part), summed
     return planned
 
 
@@ -108,25 +108,14 @@ def _old(work: Work, problem: Problem, main: Kernel) -> tuple[Kernel, ...]:
     around = _beside(main)
     return (
         memset_kernel(work),
-        replace(_lasting(around, value("matmul.scal_s")), name="scal", grid=tiles),
-        replace(
-            _lasting(main, seconds),
-            name="sgemm_largek",
-            tile=(TILE, TILE, 4),
-            grid=OLD_SLICES * tiles,
-            note=note,
+        around.lasting(value("matmul.scal_s"), name="scal", grid=tiles),
+        main.lasting(
+            seconds, name="sgemm_largek", tile=(TILE, TILE, 4), grid=OLD_SLICES * tiles, note=note
         ),
-        replace(_lasting(around, value("matmul.epilogue_s")), name="epilogue_bias", grid=tiles),
+        around.lasting(value("matmul.epilogue_s"), name="epilogue_bias", grid=tiles),
     )
 
 
 def _beside(main: Kernel) -> Kernel:
     """A kernel that passes over the output of the product, and multiplies nothing."""
     return replace(main, flops=0.0, read_bytes=0.0, least_bytes=0.0, tile=(), waves=0.0, note="")
-
-
-def _lasting(kernel: Kernel, seconds: float) -> Kernel:
-    """The same for so long, as sure of it."""
-    share = seconds / kernel.duration_s
-    low, high = kernel.low_s * share, kernel.high_s * share
-    return replace(kernel, duration_s=seconds, low_s=low, high_s=high)

@@ -8,9 +8,8 @@ recorded calls of an H200 (validation/recordings/h200/functions.jsonl.gz, "spars
 
 from __future__ import annotations
 
-from gpuscope.cost.bandwidth import Launch, kernel
+from gpuscope.cost.bandwidth import Launch, kernel, timed
 from gpuscope.cost.copy.model import fill_kernel
-from gpuscope.cost.matmul.triangular import lasting
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 
@@ -28,8 +27,10 @@ def sparse_product(work: Work) -> tuple[Kernel, ...]:
     gathered = float(values.numel) * out.shape[-1] * out.itemsize
     share = get("sparse.compressed_of_bandwidth" if compressed else "sparse.places_of_bandwidth")
     rate = share * work.device.memory_bandwidth_bytes_per_s
-    main = lasting(work, "csrmm", get("sparse.least_s") + gathered / rate, out.shape[0], 256)
-    small = lasting(work, "csr_partition", get("sparse.prepared_s"), 1, 256)
+    main = timed(
+        work, "csrmm", "matmul", get("sparse.least_s") + gathered / rate, out.shape[0], 256
+    )
+    small = timed(work, "csr_partition", "matmul", get("sparse.prepared_s"), 1, 256)
     scaled = _moved(work, "matrix_scalar_multiply", float(out.nbytes))
     cleared = fill_kernel(work, out)
     if compressed:

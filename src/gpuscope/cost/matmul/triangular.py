@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, prod
 
-from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine
+from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, timed
 from gpuscope.cost.copy.model import copy_kernel
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -70,16 +70,6 @@ def _pointers(work: Work, batch: int) -> tuple[Kernel, ...]:
     return made, made
 
 
-def lasting(work: Work, name: str, seconds: float, grid: int, block: int) -> Kernel:
-    """A kernel that takes so many seconds, or the least that any takes."""
-    floor_s = machine(work).floor_s
-    dtype = work.outputs[0].dtype
-    launch = Launch(
-        name, "matmul", grid=grid, block=block, floor_s=max(seconds - floor_s, 0.0), dtype=dtype
-    )
-    return kernel(work, launch)
-
-
 def _batched(work: Work, rows: int, count: int, batch: int) -> tuple[Kernel, ...]:
     get, m = work.constants.value, machine(work)
     blocks = ceil(count / _SIDES) * ceil(batch / _MATRICES)
@@ -90,13 +80,15 @@ def _batched(work: Work, rows: int, count: int, batch: int) -> tuple[Kernel, ...
         seconds = get("triangular.base_s") + get("triangular.row_s") * panel * panel
         if panel % _SIDES:
             seconds += get("triangular.odd_s")
-        found.append(lasting(work, "batch_trsm", seconds * rounds, blocks, 256))
+        found.append(timed(work, "batch_trsm", "matmul", seconds * rounds, blocks, 256))
         if rest:
-            offsets = lasting(work, "offset_pointers", get("triangular.offsets_s"), batch, 1)
+            offsets = timed(
+                work, "offset_pointers", "matmul", get("triangular.offsets_s"), batch, 1
+            )
             flops = 2.0 * _PANEL * rest * count * batch
             product_s = get("triangular.product_s") + flops / get("triangular.flops_per_s")
             tiles = ceil(rest / _PANEL) * ceil(count / _PANEL) * batch
-            product = lasting(work, "gemm", product_s, tiles, 128)
+            product = timed(work, "gemm", "matmul", product_s, tiles, 128)
             found += [offsets, offsets, replace(product, flops=flops)]
     return tuple(found)
 
@@ -105,9 +97,9 @@ def _looped(work: Work, rows: int, count: int, left: bool) -> tuple[Kernel, ...]
     """One matrix: by a vector, or in panels of 64 (from the right) or 256 (from the left)."""
     get = work.constants.value
     if count == 1:
-        init = lasting(work, "trsv_init", machine(work).floor_s, 1, 1)
+        init = timed(work, "trsv_init", "matmul", machine(work).floor_s, 1, 1)
         seconds = get("triangular.vector_s") + rows * get("triangular.vector_row_s")
-        return init, lasting(work, "trsv", seconds, ceil(rows / 32), 128)
+        return init, timed(work, "trsv", "matmul", seconds, ceil(rows / 32), 128)
     panel = 256 if left else _PANEL
     found: list[Kernel] = []
     for at in range(0, rows, panel):
@@ -115,8 +107,8 @@ def _looped(work: Work, rows: int, count: int, left: bool) -> tuple[Kernel, ...]
         seconds = min(size * get("triangular.one_row_s"), get("triangular.one_most_s"))
         if not left:
             seconds = get("triangular.right_s")
-        found.append(lasting(work, "trsm", seconds, ceil(count / _SIDES), 256))
+        found.append(timed(work, "trsm", "matmul", seconds, ceil(count / _SIDES), 256))
         if rows - at > panel:
             product_s = get("triangular.product_s")
-            found.append(lasting(work, "gemm", product_s, ceil(count / 32), 64))
+            found.append(timed(work, "gemm", "matmul", product_s, ceil(count / 32), 64))
     return tuple(found)

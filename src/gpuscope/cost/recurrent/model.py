@@ -118,7 +118,7 @@ def _product(work: Work, m: int, n: int, k: int, name: str, layout: str = "NT") 
     made = gemm_kernel(work, problem, on, plan(problem, on), name, kind="recurrent")
     if dtype == "tf32" and "step" not in name:
         # cuDNN's choice for whole pieces is not the quickest that there is.
-        made = _lasting(made, made.duration_s * work.constants.value("recurrent.tf32_slower"))
+        made = made.lasting(made.duration_s * work.constants.value("recurrent.tf32_slower"))
     return made
 
 
@@ -135,7 +135,7 @@ def _walked(work: Work, made: Kernel, depth: int, rows: int, slices: int) -> Ker
         seconds += ceil(depth / 32 / slices) * get("recurrent.split.step_s")
     else:
         seconds = 2e-6 + ceil(depth / 32) * get("recurrent.whole.step_s")
-    return _lasting(made, max(made.duration_s, seconds))
+    return made.lasting(max(made.duration_s, seconds))
 
 
 def _sliced(work: Work, made: Kernel, rows: int, columns: int, depth: int) -> Kernel:
@@ -149,12 +149,12 @@ def _sliced(work: Work, made: Kernel, rows: int, columns: int, depth: int) -> Ke
     placed = tiles if tiles < 8 else ceil(tiles / 8) * 8
     steps = ceil(depth / slices / 8) * ceil(placed * slices / work.units)
     seconds = 2e-6 + steps * work.constants.value("recurrent.simt.step_s")
-    return _lasting(made, max(made.duration_s, seconds))
+    return made.lasting(max(made.duration_s, seconds))
 
 
 def _clear(work: Work) -> Kernel:
     """What slices are added to, set to zero first."""
-    return _lasting(memset_kernel(work), work.constants.value("recurrent.clear_s"))
+    return memset_kernel(work).lasting(work.constants.value("recurrent.clear_s"))
 
 
 def _projected(work: Work, layer: Layer, backward: bool) -> tuple[Kernel, ...]:
@@ -181,7 +181,7 @@ def _step(work: Work, layer: Layer, n: int, k: int, backward: bool) -> tuple[Ker
     shared_s = _weights_s(work, layer) - 3e-6  # the cell's time, in which others read
     if shared_s > made.duration_s:
         made = replace(
-            _lasting(made, shared_s),
+            made.lasting(shared_s),
             limiter="memory",
             memory_s=shared_s,  # the weights' way, with the others that read
             read_bytes=float(n * k * work.op.inputs[0].itemsize),
@@ -225,11 +225,6 @@ def _transposed(work: Work, layer: Layer) -> tuple[Kernel, ...]:
         ),
     )
     return (one, one)
-
-
-def _lasting(made: Kernel, seconds: float) -> Kernel:
-    scale = seconds / made.duration_s
-    return replace(made, duration_s=seconds, low_s=made.low_s * scale, high_s=made.high_s * scale)
 
 
 def _cell(work: Work, layer: Layer, name: str, key: str) -> Kernel:

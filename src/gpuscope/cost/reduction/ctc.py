@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from gpuscope.cost.bandwidth import Launch, kernel, machine
+from gpuscope.cost.bandwidth import Launch, kernel, machine, timed
 from gpuscope.cost.copy.transfer import link_copy
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -32,18 +32,8 @@ def _walk(work: Work, name: str, batch: int, places: int, seconds: float) -> Ker
     """A kernel that takes so long whatever there is of the machine."""
     threads = min(1024, 1 << max(places - 1, 0).bit_length())
     rows = max(1, 1024 // threads)
-    return kernel(
-        work,
-        Launch(
-            name,
-            "reduction",
-            grid=ceil(batch / rows),
-            block=threads * min(rows, batch),
-            floor_s=max(seconds - machine(work).floor_s, 0.0),
-            dtype="float32",
-            family="ctc",
-        ),
-    )
+    block = threads * min(rows, batch)
+    return timed(work, name, "reduction", seconds, ceil(batch / rows), block, "ctc")
 
 
 def _step_s(work: Work, probabilities: TensorSpec, name: str) -> float:

@@ -9,13 +9,13 @@ gradient of either side is written for every pair and value first, and added up 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil
 
-from gpuscope.cost.bandwidth import Launch, kernel
+from gpuscope.cost.bandwidth import machine, timed
 from gpuscope.cost.reduction.model import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.program.types import Op, TensorSpec, row_major
 
 _THREADS = 256
 
@@ -35,11 +35,7 @@ def each_pair(op: Op) -> TensorSpec:
     """What the gradient keeps of each pair: [.., N, M, width]."""
     grad, x = op.inputs[0], op.inputs[1]
     shape = (*grad.shape, x.shape[-1])
-    return TensorSpec(shape, _dense(shape), x.dtype)
-
-
-def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[at + 1 :]) for at in range(len(shape)))
+    return TensorSpec(shape, row_major(shape), x.dtype)
 
 
 @kernel_model("aten::_cdist_backward")
@@ -57,6 +53,5 @@ def cdist_backward(work: Work) -> tuple[Kernel, ...]:
 
 
 def _lasting(work: Work, name: str, seconds: float, grid: int, block: int) -> Kernel:
-    dtype = work.op.inputs[0].dtype
-    launch = Launch(name, "reduction", block=block, floor_s=seconds, dtype=dtype, family="cdist")
-    return replace(kernel(work, launch), grid=grid)
+    seconds += machine(work).floor_s
+    return replace(timed(work, name, "reduction", seconds, 1, block, "cdist"), grid=grid)

@@ -7,10 +7,9 @@ is the sum of its device events. Families and params are those of `gpuscope.meas
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any
 
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.program.types import Op, TensorSpec, row_major
 
 NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "tf32": "float32"}
 
@@ -21,8 +20,7 @@ def dense(
     *shape: int, dtype: str = "float32", at: int = 0, device: str = "device", pinned: bool = False
 ) -> TensorSpec:
     """A row-major tensor; `at` is its storage."""
-    steps = [prod(shape[i + 1 :]) for i in range(len(shape))]
-    return TensorSpec(shape, tuple(steps), dtype, device, at, pinned)  # type: ignore[arg-type]
+    return TensorSpec(shape, row_major(shape), dtype, device, at, pinned)  # type: ignore[arg-type]
 
 
 def last(n: int, c: int, h: int, w: int, dtype: str, at: int) -> TensorSpec:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.program.types import Op, TensorSpec, row_major
 
 Params = Mapping[str, Any]
 Settings = tuple[tuple[str, bool], ...]
@@ -35,12 +35,7 @@ _PRODUCTS = {
 
 def dense(*shape: int, dtype: str) -> TensorSpec:
     """A row-major tensor."""
-    stride: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        stride.insert(0, step)
-        step *= size
-    return TensorSpec(tuple(shape), tuple(stride), dtype)
+    return TensorSpec(shape, row_major(shape), dtype)
 
 
 def turned(spec: TensorSpec) -> TensorSpec:

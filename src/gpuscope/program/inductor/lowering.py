@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import prod
 from typing import Literal
 
 from gpuscope.program.inductor.operator_sorts import (
@@ -25,7 +24,7 @@ from gpuscope.program.inductor.operator_sorts import (
     WINDOWS,
 )
 from gpuscope.program.inductor.splitting import split_count
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.program.types import Op, TensorSpec, row_major
 
 Loop = Literal["pointwise", "reduction", "scatter"]
 
@@ -137,19 +136,15 @@ def _look_up(op: Op, base: str) -> Part:
     """Only the rows that are looked up are read."""
     table, out = op.inputs[0], op.outputs[0]
     if base == "gather" or out.numel < table.numel:
-        table = replace(table, shape=out.shape, stride=_dense(out.shape))
+        table = replace(table, shape=out.shape, stride=row_major(out.shape))
     return Part("pointwise", out.numel, 1, _device((table, *op.inputs[1:])), op.outputs)
 
 
 def _scatter(op: Op) -> Part:
     """Rows written into a tensor that stays: only they move."""
     source = max(op.inputs[1:], key=lambda t: t.nbytes, default=op.inputs[0])
-    target = replace(op.outputs[0], shape=source.shape, stride=_dense(source.shape))
+    target = replace(op.outputs[0], shape=source.shape, stride=row_major(source.shape))
     return Part("scatter", source.numel, 1, _device(op.inputs[1:]), (target,))
-
-
-def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def _inner(spec: TensorSpec, dims: Sequence[int]) -> bool:
@@ -287,7 +282,7 @@ def _mean_loss(op: Op, fresh: Fresh) -> tuple[Part, ...]:
 def _embedding_backward(op: Op, fresh: Fresh) -> tuple[Part, ...]:
     """The table's gradient is cleared, then rows are added to it with atomics."""
     grad, out = op.inputs[0], op.outputs[0]
-    rows = replace(out, shape=grad.shape, stride=_dense(grad.shape))
+    rows = replace(out, shape=grad.shape, stride=row_major(grad.shape))
     return (
         Part("pointwise", out.numel, 1, (), (out,)),
         Part("scatter", grad.numel, 1, (*_device(op.inputs), rows), (rows,)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuscope.program.types import TensorSpec
+from gpuscope.program.types import TensorSpec, row_major
 
 Value = int | float | bool | str | list[int] | list[float] | list[bool] | None
 
@@ -114,11 +114,7 @@ def dense(shape: Sequence[int], like: TensorSpec | None = None, dtype: str = "")
         return TensorSpec(like.shape, like.stride, dtype)
     if like is not None and len(shape) in (4, 5) and like.is_channels_last:
         return channels_last(shape, dtype)
-    stride, step = [], 1
-    for size in reversed(shape):
-        stride.append(step)
-        step *= max(size, 1)
-    return TensorSpec(tuple(shape), tuple(reversed(stride)), dtype)
+    return TensorSpec(tuple(shape), row_major(shape), dtype)
 
 
 def channels_last(shape: Sequence[int], dtype: str) -> TensorSpec:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
 
-from gpuscope.program.types import TensorSpec
+from gpuscope.program.types import TensorSpec, row_major
 from gpuscope.timeline.kineto.table import Spec
 
 DTYPES: Mapping[str, str] = {
@@ -97,7 +96,7 @@ def _tensors(shape: object, word: str, stride: object) -> list[TensorSpec]:
     dtype = torch_dtype(word)
     if not shape and (not dtype or word in ("Int", "Double", "Bool", "Long")):
         return []  # a number of Python's; the traces of 2021 name those with a capital
-    steps = cast(list[int], stride) if _fits(stride, shape) else _contiguous(shape)
+    steps = cast(list[int], stride) if _fits(stride, shape) else row_major(shape)
     return [TensorSpec(tuple(shape), tuple(steps), dtype or "unknown")]
 
 
@@ -107,8 +106,3 @@ def _fits(stride: object, shape: list[int]) -> bool:
         and len(stride) == len(shape)
         and all(isinstance(n, int) and abs(n) < 1 << 62 for n in stride)
     )
-
-
-def _contiguous(shape: list[int]) -> list[int]:
-    """Strides of a dense row-major tensor: what is assumed where none were recorded."""
-    return [math.prod(max(1, n) for n in shape[i + 1 :]) for i in range(len(shape))]
