@@ -38,8 +38,7 @@ def differences(one: Program, other: Program, most: int = 5) -> list[str]:
     """The first differences, in words; empty if the programs are equal.
 
     Python calls are counted and not the same in every run (caches fill): their sum is compared,
-    within 1 %. What the build held at most grows with the weights when folded: within a fifth
-    or two segments.
+    within 1 %.
     """
     out = []
     calls = [sum(op.python_calls for op in p.ops) for p in (one, other)]
@@ -58,10 +57,7 @@ def differences(one: Program, other: Program, most: int = 5) -> list[str]:
             out.append(f"storage {a.storages.get(number)} != {b.storages.get(number)}")
     out += [f"only in one: {s} x {n}" for s, n in (a.unmentioned - b.unmentioned).items()]
     out += [f"only in the other: {s} x {n}" for s, n in (b.unmentioned - a.unmentioned).items()]
-    peaks = [p.build_peak_bytes for p in (one, other)]
-    if abs(peaks[0] - peaks[1]) > max(0.2 * max(peaks), 4 << 20):
-        out.append(f"{peaks[0]} bytes held by the build, not {peaks[1]}")
-    skipped = {"ops", "storages", "capture_s", "name", "build_peak_bytes"}
+    skipped = {"ops", "storages", "capture_s", "name"}
     for field in fields(Program):
         if field.name not in skipped:
             x1, y1 = getattr(one, field.name), getattr(other, field.name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -141,11 +141,9 @@ def capture_folded(
             fewer = at_depth(depth - stacks[0].period)
             return capture(fewer, task=task, strict=strict, observer=names, world=world)
 
-        shallow, named = names.tree.parameters, names.by_storage
-        program = _with_build_peak(program, named, whole.parameters / max(shallow, 1))
-        program = with_python_calls(program, shorter, named, stacks)
+        program = with_python_calls(program, shorter, names.by_storage, stacks)
         for stack in stacks:
-            program = expand(program, named, stack)
+            program = expand(program, names.by_storage, stack)
         return _whole(program, whole, names.passing, time.perf_counter() - started)
 
 
@@ -164,28 +162,15 @@ def _read(
             from gpuscope.program.fold_declared import deepened
 
             (path,) = lists
-            whole = deepened(whole, path, declared)
+            # What the build holds grows with its weights: twice where they are turned to bfloat16.
+            more = whole.parameters - probe.parameters
+            each = (whole.built_bytes - probe.built_bytes) / more if more else 0.0
+            enough = whole
+            whole = deepened(enough, path, declared)
+            grown = round(each * (whole.parameters - enough.parameters))
+            whole = replace(whole, built_bytes=enough.built_bytes + grown)
             lists = {path: whole.lists[path]}
     return whole, lists, shallow_depth(lists)
-
-
-def _with_build_peak(program: Program, named: Mapping[int, str], times: float) -> Program:
-    """What the whole model's build holds at most: as many times the weights, and what else it was.
-
-    A model made in float32 and turned to bfloat16 holds its weights twice over; data and what
-    setting one weight takes stay.
-
-    Args:
-        program: the shallow one.
-        named: what modules and optimizers hold of it.
-        times: the whole model's parameters over the shallow one's.
-    """
-    built = [s for s in program.storages if s.born < 0]
-    weights = sum(s.nbytes for s in built if "#" not in named.get(s.id, "#"))
-    data = sum(s.nbytes for s in built if s.id not in named)
-    held = max((program.build_peak_bytes - data) // max(weights, 1), 1)
-    grown = program.build_peak_bytes + round(held * weights * (times - 1.0))
-    return replace(program, build_peak_bytes=grown)
 
 
 def _whole(
@@ -193,11 +178,13 @@ def _whole(
 ) -> Program:
     """The grown program with what is known of the whole model."""
     from gpuscope.program.capture import main_dtype
+    from gpuscope.program.capture.storages import in_segments
 
     return replace(
         program,
         modules=whole.infos + passing,
         parameters=whole.parameters,
+        build_peak_bytes=in_segments(whole.built_bytes),
         dtype=main_dtype(program.ops),
         capture_s=seconds,
     )

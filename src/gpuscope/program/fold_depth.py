@@ -8,7 +8,7 @@ model: dense leading layers, alternating attention and several stacks are seen i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuscope.program.fold_layers import NotFoldableError, Stack
@@ -50,12 +50,14 @@ class Tree:
         lists: what each layer of each list of layers is made of, by path of the list; lists inside
             of lists are part of their layers. Equal entries mean equal layers.
         rest: what lies outside of those lists.
+        built_bytes: the most device memory that was held while all was made.
     """
 
     infos: tuple[ModuleInfo, ...]
     parameters: int
     lists: dict[str, list[object]]
     rest: list[object]
+    built_bytes: int = 0
 
 
 def read_tree(build: Build, world: World | None = None) -> Tree:
@@ -77,13 +79,14 @@ def read_tree(build: Build, world: World | None = None) -> Tree:
         if here():  # not a module of another thread
             raise _FirstCall(module)
 
-    with _capturing(False, world):
+    with _capturing(False, world) as recorder:
         step = build()
+        held = recorder.storages.held.ever_bytes
         handle = register_module_forward_pre_hook(stop)
         try:
             step()
         except _FirstCall as found:
-            return tree_of(found.module)
+            return replace(tree_of(found.module), built_bytes=held)
         finally:
             handle.remove()
     raise NotFoldableError("the step calls no module")

@@ -41,6 +41,7 @@ would have to explain is less than the simulator is off."""
 _MOST_SPREAD = 0.3
 """A standard error beyond it: the runs do not say what the constant is."""
 _ROUNDS = 12
+_BETTER = 0.9999  # share of the loss that a step has to leave, at most; else the fit is done
 _MOST_CACHED = 0.02  # of the prompts' tokens, found in the prefix cache
 
 
@@ -243,7 +244,7 @@ def _stepped(
         for name, by in step.items():
             tried[name] = float(np.clip(factors[name] * np.exp(share * by), 1 / MOST, MOST))
         now = residuals(tried)
-        if _loss(now, weight) < 0.999 * _loss(off, weight):
+        if _loss(now, weight) < _BETTER * _loss(off, weight):
             return tried, now
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -88,5 +87,5 @@ def test_a_run_of_its_own_machine_starts_from_there(own: str) -> None:
 def test_padding_an_odd_vocabulary_is_advised() -> None:
     said = [b.text for b in BLOCKS if isinstance(b, Paragraph) and b.tone == "good"]
     assert len(said) == 1
-    assert re.search(r"N = 502(64|72) instead of 50257", said[0])
+    assert "N = 50272 instead of 50257" in said[0]
     assert any(isinstance(b, Lines) and "over N" in b.title for b in BLOCKS)

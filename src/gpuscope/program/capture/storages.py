@@ -53,24 +53,33 @@ class Held:
     Attributes:
         now_bytes: allocated now, each storage rounded up as the allocator rounds.
         most_bytes: the most since the last reset.
-        reserved_bytes: the most ever, in whole segments.
+        ever_bytes: the most ever.
     """
 
     now_bytes: int = 0
     most_bytes: int = 0
-    reserved_bytes: int = 0
+    ever_bytes: int = 0
+
+    @property
+    def reserved_bytes(self) -> int:
+        """The most ever, in whole segments."""
+        return in_segments(self.ever_bytes)
 
     def add(self, nbytes: int) -> None:
         """A storage comes, or goes (negative)."""
         rounded = -(-abs(nbytes) // _BLOCK_BYTES) * _BLOCK_BYTES
         self.now_bytes += rounded if nbytes > 0 else -rounded
         self.most_bytes = max(self.most_bytes, self.now_bytes)
-        segments = -(-self.now_bytes // _SEGMENT_BYTES) * _SEGMENT_BYTES
-        self.reserved_bytes = max(self.reserved_bytes, segments)
+        self.ever_bytes = max(self.ever_bytes, self.now_bytes)
 
 
 _BLOCK_BYTES, _SEGMENT_BYTES = 512, 2 << 20
 """Granularity of PyTorch's allocator, see `gpuscope.timeline.allocator`."""
+
+
+def in_segments(nbytes: int) -> int:
+    """Bytes in whole segments."""
+    return -(-nbytes // _SEGMENT_BYTES) * _SEGMENT_BYTES
 
 
 class StorageTracker:
