@@ -246,7 +246,7 @@ def _library_s(costed: CostedProgram) -> float:
 def test_compiling_helps_within_physical_bounds(captured: Program) -> None:
     eager = cost_program(replace(captured, compiled=""), H200)
     compiled = cost_program(fuse(captured), H200)
-    assert _busy_s(compiled) < 0.97 * _busy_s(eager)
+    assert _busy_s(compiled) < 0.95 * _busy_s(eager)
     assert _busy_s(compiled) > _library_s(compiled)
     # Aligned operands may make a product faster; nothing makes it vanish.
     assert _library_s(compiled) > 0.2 * _library_s(eager)
