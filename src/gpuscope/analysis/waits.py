@@ -91,17 +91,10 @@ def least_wait_ns(waited_ns: Ints) -> int:
     """Return the shortest of the times from launch calls to their work; 0 where there are none.
 
     The first percentile, so that a few events on skewed clocks do not matter, between 0 and
-    `LAUNCH_GAP_NS`: where a queue is always full, even the shortest wait is in the queue. It is
-    what `np.percentile` gives, which imports masked arrays first: 2 % of a prediction.
+    `LAUNCH_GAP_NS`: where a queue is always full, even the shortest wait is in the queue.
     """
-    if len(waited_ns) == 0:
-        return 0
-    at, share = divmod(0.01 * (len(waited_ns) - 1), 1.0)
-    below, above = int(at), min(int(at) + 1, len(waited_ns) - 1)
-    least = np.partition(waited_ns, (below, above))
-    low, high = int(least[below]), int(least[above])
-    between = low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
-    return min(max(0, int(between)), LAUNCH_GAP_NS)
+    shortest = int(np.percentile(waited_ns, 1)) if len(waited_ns) else 0
+    return min(max(0, shortest), LAUNCH_GAP_NS)
 
 
 def _matched(events: Events, calls: Ints, wanted: Ints) -> Ints:

@@ -20,7 +20,6 @@ from gpuscope.errors import CatalogueError, UnknownNameError
 from gpuscope.hardware.device import Device
 from gpuscope.hardware.interconnect import Interconnect
 from gpuscope.hardware.names import CATALOGUE, device_ids, interconnect_ids, resolve
-from gpuscope.hardware.plain_toml import plain_toml
 
 if TYPE_CHECKING:
     from gpuscope.hardware.schema import DeviceFile, LimitsFile, SourcesFile, Table
@@ -168,9 +167,7 @@ def toml_of(path: Path) -> dict[str, Any]:
             from gpuscope.outside.plain import toml_of as checked
 
             return checked(raw)
-        text = raw.decode("utf-8").replace("\r\n", "\n")
-        found = plain_toml(text)
-        return tomllib.loads(text) if found is None else found
+        return tomllib.loads(raw.decode("utf-8").replace("\r\n", "\n"))
     except OSError as error:
         raise CatalogueError(
             Text("{path}: cannot be read.", path=path.name), str(error.strerror or error)

@@ -44,6 +44,9 @@ HOLDERS: Mapping[str, Text] = {
 }
 """The name of each category of storage, in the plural."""
 
+NVFP4 = "float4_e2m1fn"
+"""One number of four bits, as block-scaled products have them."""
+
 DTYPE_BYTES: Mapping[str, float] = {
     "float64": 8,
     "float32": 4,
@@ -55,7 +58,7 @@ DTYPE_BYTES: Mapping[str, float] = {
     "float8_e5m2fnuz": 1,
     "float8_e8m0fnu": 1,
     "float4_e2m1fn_x2": 1,
-    "float4_e2m1fn": 0.5,  # one of such a pair
+    NVFP4: 0.5,  # one of such a pair
     "int64": 8,
     "int32": 4,
     "int16": 2,

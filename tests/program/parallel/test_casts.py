@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpuscope.api import capture, recost
-from gpuscope.program.models.parallel.casts import FOUR, cast_once, in_four_bits
+from gpuscope.program.models.parallel.casts import cast_once, in_four_bits
 from gpuscope.program.models.parallel.options import ParallelOptions, Software
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
-from gpuscope.program.types import Op, Program, Storage, TensorSpec
+from gpuscope.program.types import NVFP4, Op, Program, Storage, TensorSpec
 
 CAST = "gpuscope::cast_transpose"
 SIZE = TransformerSize(
@@ -80,8 +80,8 @@ def test_products_of_what_is_cast_are_of_four_bits_and_nothing_else_is() -> None
         Op(2, "aten::add", inputs=(spec(12), spec(20, "float8_e4m3fn"))),
     ]
     in_four_bits(ops)
-    assert [s.dtype for s in ops[0].outputs] == [FOUR, FOUR]
-    assert [s.dtype for s in ops[1].inputs] == [FOUR]
+    assert [s.dtype for s in ops[0].outputs] == [NVFP4, NVFP4]
+    assert [s.dtype for s in ops[1].inputs] == [NVFP4]
     assert ops[1].outputs[0].nbytes == 2 * ops[0].inputs[0].numel
     assert [s.dtype for s in ops[2].inputs] == ["bfloat16", "float8_e4m3fn"]
 

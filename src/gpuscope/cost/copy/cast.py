@@ -11,6 +11,7 @@ from math import ceil
 from gpuscope.cost.bandwidth import Launch, elements, first_dtype, kernel, reads, written
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.program.types import NVFP4
 
 _WITH_SCALES = 1.125
 """A scale of 8 bits for every 16 elements of four."""
@@ -19,20 +20,19 @@ TILE = 4096
 """Elements of a block's tile, 64 x 64."""
 
 
-FOUR = "float4_e2m1fn"
-"""NVFP4: a tensor's largest values are found first, before and after the Hadamard transform of its
-columns; then one kernel writes rows and one the transformed columns (`NVFP4Quantizer` in
-transformer_engine/pytorch/csrc/quantizer.cpp)."""
-
-
 @kernel_model("gpuscope::cast_transpose")
 def cast_transpose(work: Work) -> tuple[Kernel, ...]:
-    """One kernel, three for four bits; nothing for an empty tensor."""
+    """One kernel; nothing for an empty tensor.
+
+    Three for NVFP4: a tensor's largest values are found first, before and after the Hadamard
+    transform of its columns; then one kernel writes rows and one the transformed columns
+    (`NVFP4Quantizer` in transformer_engine/pytorch/csrc/quantizer.cpp).
+    """
     count = elements(work.inputs[:1])
     if count == 0:
         return ()
     outputs = work.op.outputs
-    if outputs[0].dtype != FOUR:
+    if outputs[0].dtype != NVFP4:
         return (_pass(work, "cast_transpose", count, written(work)),)
     rows, columns = (float(spec.nbytes) * _WITH_SCALES for spec in outputs)
     return (

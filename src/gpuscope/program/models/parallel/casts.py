@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuscope.program.types import Op, Program, Storage, TensorSpec
+from gpuscope.program.types import NVFP4, Op, Program, Storage, TensorSpec
 
 __all__ = ["cast_once", "in_four_bits"]
 
 _CAST = "gpuscope::cast_transpose"
-FOUR = "float4_e2m1fn"
 
 
 def cast_once(program: Program) -> Program:
@@ -60,7 +59,7 @@ def in_four_bits(ops: list[Op]) -> None:
             continue
 
         def four(spec: TensorSpec) -> TensorSpec:
-            return replace(spec, dtype=FOUR) if spec.storage in cast else spec
+            return replace(spec, dtype=NVFP4) if spec.storage in cast else spec
 
         outputs = tuple(map(four, op.outputs))
         ops[index] = replace(op, inputs=tuple(map(four, op.inputs)), outputs=outputs)
