@@ -28,6 +28,7 @@ from gpuscope.program.capture import (
     composites,
     dynamic,
     named_kernels,
+    taken_apart,
     triton_kernels,
 )
 from gpuscope.program.capture.calls import (
@@ -160,6 +161,29 @@ class Recorder(StepWriter, TorchDispatchMode):
             from gpuscope.program.capture import strided_gradients
 
             strided_gradients.settle(self, self._written)
+        taken = self._elsewhere(func, facts, args, kwargs)
+        if taken is not NotImplemented:
+            return taken
+        if facts.name in composites.LOOKED_AT:
+            composites.look_at(self, facts.name, args)
+        args, kwargs = self._keep_on_device(facts, args, kwargs)
+        func = self._as_run(func, args, kwargs)
+        facts = self._facts_of(func)
+        args, kwargs, out = self._made(func, facts, args, kwargs)
+        if facts.name == "aten::resize_":
+            self.storages.resized(args[0].untyped_storage())
+        if isinstance(kwargs.get("out"), torch.Tensor):
+            out = kwargs["out"]  # some shape rules make another
+        if facts.viewing and torch.is_inference_mode_enabled():
+            _like_its_base(args[0], out)
+        self._record(facts, args, kwargs, out)
+        if facts.in_place and torch.is_grad_enabled() and self._keeps_node(args[0]):
+            self._written.append(weakref.ref(args[0]))
+        self.host_values.follow(func, facts, args, kwargs, out)
+        return out
+
+    def _elsewhere(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
+        """The call by those whose business it is; NotImplemented where it is recorded here."""
         if facts.communicates:
             return collectives.run(self, func, facts, args, kwargs)
         if facts.name in fully_sharded.TAKEN_APART:
@@ -179,63 +203,32 @@ class Recorder(StepWriter, TorchDispatchMode):
                 return taken
         if facts.name == "aten::_local_scalar_dense":
             return self._item(facts, args)
-        if facts.name in ("aten::equal", "aten::allclose"):
-            from gpuscope.program.capture import comparisons
-
-            return comparisons.equal(self, func, facts, args, kwargs)
-        if facts.name == "aten::_euclidean_dist":
-            from gpuscope.program.capture import comparisons
-
-            with self:
-                return comparisons.distance(*args)
-        if facts.name == "aten::_trilinear" and on_device(args[0]):
-            from gpuscope.program.capture import trilinear
-
-            with self, self.python.left_out():  # C++ does it
-                return trilinear.trilinear(*args, **kwargs)
-        if facts.name == "aten::logsumexp" and on_device(args[0]):
-            with self:
-                return composites.logsumexp(*args, **kwargs)
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
             return self._pin(func, args)
-        if facts.name == "aten::_grouped_mm" and args[0].dtype != torch.bfloat16:
-            from gpuscope.program.capture import grouped_products
-
-            with self:
-                return grouped_products.run(args, kwargs)
-        if facts.name == "aten::_pack_padded_sequence":
-            from gpuscope.program.capture import packed
-
-            with self:
-                return packed.pack(*args)
+        taken = taken_apart.run(self, func, facts, args, kwargs)
+        if taken is not NotImplemented:
+            return taken
         if not facts.name.startswith("aten::") and (body := _body(func)) is not None:
             with self:
                 return body(*args, **kwargs)
         if facts.name in dynamic.INDEXING:
             with self:
-                taken = dynamic.index(func, facts.name, args, kwargs)
-            if taken is not NotImplemented:
-                return taken
-        if facts.name in ("aten::sparse_mask", "aten::add_") and _is_sparse(args[1]):
-            from gpuscope.program.capture import sparse
+                return dynamic.index(func, facts.name, args, kwargs)
+        return NotImplemented
 
-            with self:
-                taken = sparse.taken_apart(facts.name, args, kwargs)
-            if taken is not NotImplemented:
-                return taken
-        if facts.name in composites.LOOKED_AT:
-            composites.look_at(self, facts.name, args)
-        args, kwargs = self._keep_on_device(facts, args, kwargs)
+    def _as_run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The operator that C++ calls where it avoids one in place for tensor subclasses alone."""
         if func is torch.ops.aten.index_put.default and _accumulates_in_backward(args):
-            # Into fresh zeros; C++ avoids the in-place operator only for tensor subclasses.
-            func, facts = _INDEX_PUT_IMPL, self._facts_of(_INDEX_PUT_IMPL)
+            return _INDEX_PUT_IMPL
         if func is _ADD and self._older(args[0]) and accumulating.in_place(args, kwargs):
-            func, facts = _ADD_INTO, self._facts_of(_ADD_INTO)
-        if func in accumulating.INTO_ZEROS and accumulating.into_fresh(
-            self.ops, self.storages.id_of(args[0])
-        ):
-            func = accumulating.INTO_ZEROS[func]
-            facts = self._facts_of(func)
+            return _ADD_INTO
+        into = accumulating.INTO_ZEROS.get(func)
+        if into is not None and accumulating.into_fresh(self.ops, self.storages.id_of(args[0])):
+            return into
+        return func
+
+    def _made(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+        """The arguments as fakes, and what comes of them: as before, where the call was met."""
         key = self.replay.key(func, args, kwargs)
         if key is None:
             args, kwargs = self._as_fakes(args), self._as_fakes(kwargs)
@@ -251,17 +244,7 @@ class Recorder(StepWriter, TorchDispatchMode):
             usual = usual and torch.Tag.inplace_view not in func.tags
             if key is not None and usual:
                 self.replay.learn(key, args, out)
-        if facts.name == "aten::resize_":
-            self.storages.resized(args[0].untyped_storage())
-        if isinstance(kwargs.get("out"), torch.Tensor):
-            out = kwargs["out"]  # some shape rules make another
-        if facts.viewing and torch.is_inference_mode_enabled():
-            _like_its_base(args[0], out)
-        self._record(facts, args, kwargs, out)
-        if facts.in_place and torch.is_grad_enabled() and self._keeps_node(args[0]):
-            self._written.append(weakref.ref(args[0]))
-        self.host_values.follow(func, facts, args, kwargs, out)
-        return out
+        return args, kwargs, out
 
     def _keeps_node(self, written: Any) -> bool:
         """Whether autograd makes a node for a view written to; compilers write to nothing."""
